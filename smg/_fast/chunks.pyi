@@ -1,0 +1,6 @@
+from typing import final
+
+@final
+class ChunkReader:
+    def __init__(self) -> None: ...
+    def feed(self, data: bytes) -> tuple[list[bytes], bool, bytes]: ...

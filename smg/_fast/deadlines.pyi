@@ -1,0 +1,11 @@
+import asyncio
+from typing import final
+
+class Timed: ...
+
+@final
+class Deadlines:
+    seconds: float
+    armed: int
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None: ...
+    def close(self) -> None: ...

@@ -1,0 +1,66 @@
+from collections.abc import Awaitable
+from typing import Any, final
+
+from smg._fast.deadlines import Timed
+from smg._fast.head import RequestHead, ResponseHead
+from smg._fast.limits import Limits
+
+BODY_COMING: int
+BODY_COMPLETE: int
+BODY_TOO_LARGE: int
+BODY_STALLED: int
+BODY_LATE: int
+BODY_ABORTED: int
+BODY_MALFORMED: int
+
+PENDING: int
+ANSWERED: int
+RELAYED: int
+BROKEN: int
+DIED: int
+CUT: int
+MALFORMED: int
+TOO_LARGE: int
+TIMED_OUT: int
+BODY_FAILED: int
+
+class Reply(Timed): ...
+
+class Upstream(Timed):
+    reused: bool
+    heard: bool
+
+@final
+class Exchange(Timed):
+    head: RequestHead
+    route: Any
+    body: bytes | None
+    received: int
+    outcome: int
+    answer_head: ResponseHead | None
+    answer_body: bytes | None
+    status: int
+    started: bool
+    client_left: bool
+    begun_ns: int
+    first_byte_ns: int
+    sent_bytes: int
+    piped: bool
+    stream: bool
+    request_id: bytes
+    routed_line: bytes
+    extra_lines: bytes
+    worker: Any
+    call: Any
+    tenant: Any
+    error: Any
+    attempts: int
+    def __init__(self, head: RequestHead, route: Any, reply: Reply, limits: Limits) -> None: ...
+    def receive_body(self, limit: int) -> Awaitable[None]: ...
+    def pipe_body(self) -> None: ...
+    def send(self, upstream: Upstream, head: bytes, body: bytes | None) -> Awaitable[None]: ...
+    def relay_answer(self) -> None: ...
+    def answer(self, status: int, reason: bytes, lines: bytes, body: bytes) -> None: ...
+    def abort(self) -> None: ...
+    @property
+    def answered(self) -> bool: ...

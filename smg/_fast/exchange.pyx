@@ -1,0 +1,303 @@
+"""The context of one request, and the driver of the coroutine that carries it.
+
+The driver takes the place of an asyncio task: it starts the coroutine at once and resumes it inside
+the callback that completes what it waited for, so that an exchange costs no turn of the loop. Any
+future can be awaited in it; what asks for the current task (`asyncio.timeout`) cannot be used there.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_XDECREF
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+import asyncio
+
+from smg._fast.deadlines cimport Deadlines, Timed
+from smg._fast.head cimport RequestHead, ResponseHead
+from smg._fast.limits cimport Limits
+
+
+cdef extern from *:
+    """
+    /* 1: a value was yielded, 0: the coroutine has ended, -1: it raised. */
+    static int smg_send(PyObject *steps, PyObject **yielded) {
+        PySendResult how = PyIter_Send(steps, Py_None, yielded);
+        return how == PYGEN_NEXT ? 1 : how == PYGEN_RETURN ? 0 : -1;
+    }
+    """
+    int smg_send(object steps, PyObject** yielded) except -1
+
+
+# The enums again, for Python.
+globals().update({
+    "BODY_COMING": <int>BODY_COMING, "BODY_COMPLETE": <int>BODY_COMPLETE, "BODY_TOO_LARGE": <int>BODY_TOO_LARGE,
+    "BODY_STALLED": <int>BODY_STALLED, "BODY_LATE": <int>BODY_LATE, "BODY_ABORTED": <int>BODY_ABORTED,
+    "BODY_MALFORMED": <int>BODY_MALFORMED,
+    "PENDING": <int>PENDING, "ANSWERED": <int>ANSWERED, "RELAYED": <int>RELAYED, "BROKEN": <int>BROKEN,
+    "DIED": <int>DIED, "CUT": <int>CUT, "MALFORMED": <int>MALFORMED, "TOO_LARGE": <int>TOO_LARGE,
+    "TIMED_OUT": <int>TIMED_OUT, "BODY_FAILED": <int>BODY_FAILED,
+})
+
+cdef object _CancelledError = asyncio.CancelledError
+
+
+cdef long long _now_ns() noexcept:
+    cdef timespec t
+    clock_gettime(CLOCK_MONOTONIC, &t)
+    return <long long>t.tv_sec * 1000000000 + t.tv_nsec
+
+
+cdef class Reply(Timed):
+    """The client side of an exchange: the request's body comes from it, the answer goes to it."""
+
+    cdef void collect(self, Exchange x, long long limit) except *:
+        pass
+
+    cdef void pipe(self, Exchange x, long long limit) except *:
+        pass
+
+    cdef void pause_body(self) noexcept:
+        pass
+
+    cdef void resume_body(self) noexcept:
+        pass
+
+    cdef void answer(self, int status, bytes reason, bytes lines, bytes body) except *:
+        pass
+
+    cdef void start(self, int status, bytes reason, bytes lines, long long length) except *:
+        pass
+
+    cdef void chunk(self, bytes data) except *:
+        pass
+
+    cdef void raw(self, bytes data) except *:
+        pass
+
+    cdef void flush(self) except *:
+        pass
+
+    cdef void end(self, bint terminated) except *:
+        pass
+
+    cdef void abort(self) noexcept:
+        pass
+
+
+cdef class Upstream(Timed):
+    """The worker side of an exchange: takes the request, gives the answer to the relay."""
+
+    cdef void begin(self, Exchange x, bytes head, bytes body) except *:
+        pass
+
+    cdef void body_piece(self, bytes data) except *:
+        pass
+
+    cdef void body_end(self, bint chunked) except *:
+        pass
+
+    cdef void pause(self) noexcept:
+        pass
+
+    cdef void resume(self) noexcept:
+        pass
+
+    cdef void drop(self) noexcept:
+        pass
+
+    cdef void on_timeout(self) except *:
+        pass
+
+
+@cython.final
+cdef class Exchange(Timed):
+    """One request and its response, from parsed head to recorded outcome. Awaiting it waits for the
+    one thing it was last asked to do: to receive the body, or to get a worker's answer."""
+
+    def __init__(self, RequestHead head, route, Reply reply, Limits limits):
+        self.head = head
+        self.route = route
+        self.reply = reply
+        self.limits = limits
+        self.begun_ns = _now_ns()
+        self.request_id = b""
+        self.routed_line = b""
+        self.extra_lines = b""
+
+    # ---- the driver
+
+    cdef void run(self, object steps) except *:
+        self._steps = steps
+        self._step(None)
+
+    cdef void _step(self, object failure) except *:
+        cdef PyObject* got = NULL
+        self._suspended = False
+        self._waited_for = None
+        self._running = True
+        try:
+            if failure is None and not self._cancelled:
+                if not smg_send(self._steps, &got):
+                    Py_XDECREF(got)
+                    self._steps = None
+                    return
+                yielded = <object>got
+                Py_XDECREF(got)
+            else:
+                self._cancelled = False
+                yielded = self._steps.throw(failure if failure is not None else _CancelledError())
+        except StopIteration:
+            self._steps = None
+            return
+        except BaseException as error:
+            self._steps = None
+            if not isinstance(error, _CancelledError):
+                self.limits.loop.call_exception_handler({"message": "an exchange failed", "exception": error})
+            return
+        finally:
+            self._running = False
+        self._suspended = True
+        if yielded is self:
+            if self._ready or self._cancelled:                    # completed while it was being suspended
+                self._step(None)
+        elif yielded is None:
+            self.limits.loop.call_soon(self._on_future, None)
+        else:
+            yielded._asyncio_future_blocking = False
+            self._waited_for = yielded
+            yielded.add_done_callback(self._on_future)
+            if self._cancelled:
+                yielded.cancel()
+
+    def _on_future(self, future):
+        if self._steps is not None and self._suspended and self._waited_for is future:
+            self._step(None)
+
+    cdef void _wake(self) except *:
+        self._ready = True
+        if self._suspended and self._waited_for is None and self._steps is not None:
+            self._step(None)
+
+    def __await__(self):
+        return self
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._ready:
+            raise StopIteration
+        return self
+
+    # ---- the request's body
+
+    def receive_body(self, long long limit):
+        """Buffer the body, at most `limit` bytes; await the result, then look at `received`."""
+        self._ready = False
+        self.received = BODY_COMING
+        self.limits.request.arm(self)
+        if self.reply is None:
+            self.body_arrived(None, BODY_ABORTED)
+        else:
+            self.reply.collect(self, limit)
+        return self
+
+    cdef void body_arrived(self, bytes body, int received) except *:
+        self.body = body
+        self.received = received
+        self.disarm()
+        self._wake()
+
+    def pipe_body(self):
+        """From now on the body goes to the worker as it arrives; `send` starts it."""
+        self.piped = True
+        self.received = BODY_COMING
+
+    cdef void body_failed(self, int received) except *:
+        """A body that was being received or piped has ended badly."""
+        self.received = received
+        if self.upstream is not None:
+            self.upstream.drop()
+            self.finish_attempt(BODY_FAILED)
+        else:
+            self.body_arrived(None, received)
+
+    # ---- one attempt at a worker
+
+    def send(self, Upstream upstream, bytes head, bytes body):
+        """Send the request to a worker; await the result, then look at `outcome`."""
+        self._ready = False
+        self.outcome = PENDING
+        self.answer_head = None
+        self.answer_body = None
+        self.first_byte_ns = 0
+        self.upstream = upstream
+        self.limits.request.arm(self)
+        upstream.begin(self, head, body)
+        if self.piped and self.outcome == PENDING and self.reply is not None:
+            self.reply.pipe(self, self.limits.max_payload_bytes)
+        return self
+
+    cdef void finish_attempt(self, int outcome) except *:
+        self.outcome = outcome
+        self.upstream = None
+        self.disarm()
+        self._wake()
+
+    cdef void on_deadline(self, Deadlines which) noexcept:
+        if self.upstream is not None:
+            self.upstream.on_timeout()
+        elif self.received == BODY_COMING:
+            self.body_failed(BODY_LATE)
+
+    cdef void on_client_left(self) except *:
+        """The client is gone: let go of the worker and end the coroutine."""
+        self.client_left = True
+        self.reply = None
+        self.disarm()
+        if self.upstream is not None:
+            self.upstream.drop()
+            self.upstream = None
+        if self._steps is None:
+            return
+        self._cancelled = True
+        if self._running or not self._suspended:
+            return
+        if self._waited_for is not None:
+            self._waited_for.cancel()
+        else:
+            self._step(None)
+
+    # ---- the answer
+
+    cdef bytes _head_lines(self, bytes lines):
+        return b"".join((lines, b"x-request-id: ", self.request_id, b"\r\n", self.routed_line, self.extra_lines))
+
+    def relay_answer(self):
+        """Give the client the worker's answer that `send` has brought."""
+        cdef ResponseHead head = self.answer_head
+        self.status = head.status
+        if self.reply is not None:
+            self.started = True
+            self.sent_bytes += PyBytes_GET_SIZE(self.answer_body)
+            self.reply.answer(head.status, head.reason, self._head_lines(head.lines), self.answer_body)
+
+    def answer(self, int status, bytes reason, bytes lines, bytes body):
+        """Answer by ourselves; `lines` are header lines, each with CR LF."""
+        self.status = status
+        if self.reply is not None:
+            self.started = True
+            self.reply.answer(status, reason, self._head_lines(lines), body)
+
+    def abort(self):
+        """Cut the connection: an answer has begun that cannot be finished."""
+        if self.upstream is not None:
+            self.upstream.drop()
+            self.upstream = None
+        if self.reply is not None:
+            self.reply.abort()
+
+    @property
+    def answered(self):
+        """Has the client been given an answer, or the beginning of one?"""
+        return self.started

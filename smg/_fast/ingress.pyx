@@ -1,0 +1,613 @@
+"""A client's connection: heads, bodies, keep-alive and pipelining, and the hand-over to aiohttp.
+
+Every message's framing is read here, also of those that aiohttp answers: it is fed one message at a
+time, so the position in the stream is exact and the connection returns to the fast path by itself.
+"""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.string cimport memchr, memcpy
+
+from smg._fast.chunks cimport STEP_BAD, STEP_DATA, STEP_END, STEP_MORE, ChunkReader, Step
+from smg._fast.deadlines cimport Deadlines
+from smg._fast.exchange cimport (
+    BODY_ABORTED, BODY_COMPLETE, BODY_MALFORMED, BODY_STALLED, BODY_TOO_LARGE, Exchange, Reply,
+)
+from smg._fast.head cimport RequestHead, head_end, parse_request
+from smg._fast.limits cimport Counts, Limits
+
+from smg._fast.head import HeadError
+
+cdef extern from "Python.h":
+    int PyBUF_WRITE
+
+cdef enum:
+    _MAX_HEAD = 65536
+    _MAX_AHEAD = 65536       # bytes of later messages that are kept while one is being answered
+    _IN_PLACE = 65536        # a body with more than this to come is received into its final buffer
+    _JOINED = 16384          # up to here one write of head and body together is the cheaper one
+
+
+@cython.final
+cdef class Front:
+    """What all client connections share. `routes` maps the paths of the data plane to what
+    `Exchange.route` shall be; `serve` gives the coroutine that carries an exchange; `refuse`
+    renders (reason, header lines, body) for a protocol error, or an empty reason: close without a
+    word; `make_fallback` gives an aiohttp protocol."""
+
+    def __init__(self, Limits limits, Counts counts, *, dict routes, serve, refuse, make_fallback):
+        self.limits = limits
+        self.counts = counts
+        self.open = set()
+        self._routes = routes
+        self._serve = serve
+        self._refuse = refuse
+        self._make_fallback = make_fallback
+
+    def __call__(self):
+        return Ingress(self)
+
+    @property
+    def busy(self):
+        """How many connections are in the middle of a message."""
+        cdef int count = 0
+        for one in self.open:
+            if (<Ingress>one).state != INGRESS_HEAD:
+                count += 1
+        return count
+
+    def close_idle(self):
+        """Close the connections that are between two messages; the others close after theirs."""
+        cdef Ingress one
+        self.draining = True
+        for each in list(self.open):
+            one = <Ingress>each
+            if one.state == INGRESS_HEAD and one._rest is None:
+                one._close_gently(False)
+
+    def abort_all(self):
+        """Cut every connection."""
+        for one in list(self.open):
+            (<Ingress>one).abort()
+
+
+@cython.final
+cdef class Ingress(Reply):
+    """See `IngressState`; one exchange, or one message of aiohttp's, at a time."""
+
+    def __init__(self, Front front):
+        self.front = front
+        self.takes_chunks = True
+
+    # ---- reading
+
+    cdef void _advance(self) except *:
+        """Consume what was received, as far as the state allows."""
+        cdef bint moved = True
+        if self._advancing:
+            return
+        self._advancing = True
+        while moved and self._rest is not None:
+            if self.state == INGRESS_HEAD:
+                moved = self._take_head()
+            elif self.state == INGRESS_COLLECT or self.state == INGRESS_PIPE or self.state == INGRESS_SLOW:
+                moved = not self._body_done and (
+                    self._take_chunked() if self.head.chunked else self._take_body())
+            elif self.state == INGRESS_TUNNEL:
+                data, self._rest = self._rest[self._at:], None
+                self._at = 0
+                self.fallback.data_received(data)
+            elif self.state == INGRESS_LINGER or self.state == INGRESS_CLOSED:
+                self._rest = None
+                self._at = 0
+            else:
+                moved = False
+            if self._rest is not None and self._at >= PyBytes_GET_SIZE(self._rest):
+                self._rest = None
+                self._at = 0
+        self._advancing = False
+        if self._rest is not None and not self._paused and self.state != INGRESS_HEAD \
+                and PyBytes_GET_SIZE(self._rest) - self._at > _MAX_AHEAD:
+            self._paused = True
+            self.transport.pause_reading()
+
+    cdef bint _take_head(self) except -1:
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(self._rest) - self._at, end
+        cdef const char* text = PyBytes_AS_STRING(self._rest) + self._at
+        cdef RequestHead head
+        if text[0] == 13 and not self._scanned:                  # RFC 9112 2.2: an empty line before the request
+            if size == 1:
+                return False
+            if text[1] != 10:
+                self._refused(400, "Malformed request line")
+                return False
+            self._at += 2
+            return True
+        end = head_end(text, size, self._scanned)
+        if end == 0 or end > _MAX_HEAD:
+            if size > _MAX_HEAD:
+                if memchr(text, 10, _MAX_HEAD) == NULL:
+                    self._refused(414, "The request target is too long")
+                else:
+                    self._refused(431, "The request head is too large")
+            elif not self._may_become_head(text, size):
+                self._refused(400, "Malformed request head")
+            elif not self._head_timed:
+                self._head_timed = True
+                self.front.limits.header_read.arm(self)
+            self._scanned = size
+            return False
+        self._scanned = 0
+        self._head_timed = False
+        try:
+            head = parse_request(text, end)
+        except HeadError as error:
+            self._refused(error.status, str(error) if text[:4] != b"PRI " else "")
+            return False
+        self._at += end
+        self.disarm()
+        self._begin(head)
+        return True
+
+    def _may_become_head(self, text, Py_ssize_t size):
+        """Is there still hope for the partial head? Its line ends tell early: a bare LF gives it up."""
+        cdef bytes data = self._rest
+        cdef Py_ssize_t at = max(self._at, self._at + self._scanned - 1)
+        if not (65 <= data[self._at] <= 90 or 97 <= data[self._at] <= 122 or data[self._at] in b"!#$%&'*+-.^_`|~0123456789"):
+            return False
+        while True:
+            at = data.find(b"\n", at)
+            if at < 0:
+                return True
+            if at == self._at or data[at - 1] != 13:
+                return False
+            at += 1
+
+    cdef void _begin(self, RequestHead head) except *:
+        cdef Front front = self.front
+        cdef Exchange x
+        self.head = head
+        self.takes_chunks = head.minor == 1
+        self._keep = head.keep_alive and head.minor == 1 and not front.draining
+        self._have = 0
+        self._left = head.content_length if head.content_length > 0 else 0
+        self._body_done = not head.chunked and self._left == 0
+        self._answer_done = False
+        if head.chunked:
+            if self.chunks is None:
+                self.chunks = ChunkReader()
+            self.chunks.reset()
+        route = front._routes.get(head.path) if head.method == b"POST" and not head.upgrade else None
+        if route is not None:
+            front.counts.fast += 1
+            self.state = INGRESS_UNREAD
+            x = Exchange(head, route, self, front.limits)
+            self.exchange = x
+            x.run(front._serve(x))
+            return
+        if head.method == b"CONNECT":
+            self._refused(405, "CONNECT is not supported")
+            return
+        front.counts.slow += 1
+        self.state = INGRESS_TUNNEL if head.upgrade else INGRESS_SLOW
+        if self.fallback is None:
+            self.fallback = front._make_fallback(self)
+            self.fallback.connection_made(self.transport)
+        self.fallback.data_received(head.raw)
+
+    cdef bint _take_body(self) except -1:
+        """Consume bytes of a body of known length."""
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(self._rest) - self._at
+        cdef bytes data
+        if size > self._left:
+            size = <Py_ssize_t>self._left
+        data = self._rest if size == PyBytes_GET_SIZE(self._rest) else self._rest[self._at:self._at + size]
+        self._at += size
+        self._left -= size
+        self._body_piece(data)
+        if self._left == 0:
+            self._body_complete()
+        return True
+
+    cdef bint _take_chunked(self) except -1:
+        cdef const char* text = PyBytes_AS_STRING(self._rest)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(self._rest), begin = self._at
+        cdef Step got
+        cdef IngressState state = self.state
+        self.chunks.position = self._at
+        while True:
+            got = self.chunks.step(text, size)
+            self._at = self.chunks.position
+            if got == STEP_DATA:
+                if state != INGRESS_SLOW:
+                    self._body_piece(text[self.chunks.piece:self.chunks.piece + self.chunks.piece_size])
+                    if self.state != state:                      # it was too large
+                        return True
+                continue
+            if got == STEP_BAD:
+                self.front.counts.refused += 1
+                if state == INGRESS_SLOW:
+                    self._keep = False
+                    self.abort()
+                else:
+                    self._body_failed(BODY_MALFORMED)
+                return False
+            if state == INGRESS_SLOW:
+                self.fallback.data_received(text[begin:self._at])
+            if got == STEP_END:
+                self._body_complete()
+            return True
+
+    cdef void _body_piece(self, bytes data) except *:
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+        self._have += size
+        if self.state == INGRESS_SLOW:
+            self.fallback.data_received(data)
+            return
+        if self._have > self._limit:
+            self._body_failed(BODY_TOO_LARGE)
+            return
+        self.front.limits.body_stall.arm(self)
+        if self.state == INGRESS_PIPE:
+            if self.exchange.upstream is not None:
+                self.exchange.upstream.body_piece(data)
+        elif self._pieces is None:
+            self._pieces = [data]
+        else:
+            self._pieces.append(data)
+
+    cdef void _body_complete(self) except *:
+        cdef Exchange x = self.exchange
+        cdef bytes body
+        self._body_done = True
+        if self.state == INGRESS_SLOW:
+            if self._answer_done:
+                self._next_message()
+            return
+        self.disarm()
+        if self.state == INGRESS_PIPE:
+            self.state = INGRESS_RUNNING
+            if x.upstream is not None:
+                x.received = BODY_COMPLETE
+                x.upstream.body_end(self.head.chunked)
+            return
+        if self._pieces is None:
+            body = b""
+        elif len(self._pieces) == 1:
+            body = self._pieces[0]
+        else:
+            body = b"".join(self._pieces)
+        self._pieces = None
+        self.state = INGRESS_RUNNING
+        x.body_arrived(body, BODY_COMPLETE)
+
+    cdef void _body_failed(self, int how) except *:
+        """The body will not be read to its end: the connection closes after the answer."""
+        self._keep = False
+        self._pieces = None
+        self.disarm()
+        if self.state == INGRESS_COLLECT or self.state == INGRESS_PIPE:
+            self.state = INGRESS_UNREAD
+        if self.exchange is not None:
+            self.exchange.body_failed(how)
+
+    # ---- a large body, received into the buffer it is sent from
+
+    cdef void _receive_in_place(self) except *:
+        cdef Py_ssize_t at = 0
+        self._body = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>(self._have + self._left))
+        if self._pieces is not None:
+            for piece in self._pieces:
+                memcpy(PyBytes_AS_STRING(self._body) + at, PyBytes_AS_STRING(piece), PyBytes_GET_SIZE(piece))
+                at += PyBytes_GET_SIZE(piece)
+            self._pieces = None
+        self.transport.pause_reading()
+        self.transport.set_protocol(_Receiver(self))
+        self.transport.resume_reading()
+
+    cdef void _received_in_place(self, Py_ssize_t size) except *:
+        cdef bytes body
+        self._have += size
+        self._left -= size
+        if self._left:
+            self.front.limits.body_stall.arm(self)
+            return
+        self._leave_receiver()
+        body, self._body = self._body, None
+        self._body_done = True
+        self.disarm()
+        self.state = INGRESS_RUNNING
+        self.exchange.body_arrived(body, BODY_COMPLETE)
+
+    def _leave_receiver(self):
+        self.transport.pause_reading()
+        self.transport.set_protocol(self)
+        self.transport.resume_reading()
+
+    # ---- what the exchange asks for
+
+    cdef void collect(self, Exchange x, long long limit) except *:
+        if self.head.content_length > limit:
+            self._body_failed(BODY_TOO_LARGE)
+            return
+        self._limit = limit
+        if self._body_done:
+            self.state = INGRESS_RUNNING
+            x.body_arrived(b"", BODY_COMPLETE)
+            return
+        self.state = INGRESS_COLLECT
+        if self._rest is not None and self._at < PyBytes_GET_SIZE(self._rest):
+            if self.head.chunked:
+                self._take_chunked()
+            else:
+                self._take_body()
+            if self.state != INGRESS_COLLECT:
+                return
+        elif self.head.expects_continue:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.front.limits.body_stall.arm(self)
+        if self._left > _IN_PLACE and not self.head.chunked:
+            self._receive_in_place()
+        elif self._paused:
+            self._paused = False
+            self.transport.resume_reading()
+
+    cdef void pipe(self, Exchange x, long long limit) except *:
+        if self.head.content_length > limit:
+            self._body_failed(BODY_TOO_LARGE)
+            return
+        self._limit = limit
+        self.state = INGRESS_PIPE
+        if self._body_done:
+            self._body_complete()
+            return
+        if self._rest is None and self.head.expects_continue:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.front.limits.body_stall.arm(self)
+        if self._paused:
+            self._paused = False
+            self.transport.resume_reading()
+        self._advance()
+
+    cdef void pause_body(self) noexcept:
+        if self.state == INGRESS_PIPE and not self._paused:
+            self._paused = True
+            self.disarm()                                        # it is the worker that is slow
+            self.transport.pause_reading()
+
+    cdef void resume_body(self) noexcept:
+        if self.state == INGRESS_PIPE and self._paused:
+            self._paused = False
+            self.front.limits.body_stall.arm(self)
+            self.transport.resume_reading()
+
+    # ---- the answer
+
+    cdef bytes _answer_head(self, int status, bytes reason, bytes lines, long long length):
+        """`length` is the body's, or -1: chunked, or up to the end of the connection."""
+        cdef bytes framing
+        if not self._body_done:
+            self._keep = False
+        if status == 204 or status == 304:
+            framing = b""
+        elif length >= 0:
+            framing = b"content-length: %d\r\n" % length
+        elif self.takes_chunks:
+            framing = b"transfer-encoding: chunked\r\n"
+        else:
+            framing = b""
+        return b"".join((b"HTTP/1.1 %d " % status, reason, b"\r\n", lines, framing,
+                         b"\r\n" if self._keep else b"connection: close\r\n\r\n"))
+
+    cdef void answer(self, int status, bytes reason, bytes lines, bytes body) except *:
+        cdef bytes head = self._answer_head(status, reason, lines, PyBytes_GET_SIZE(body))
+        if PyBytes_GET_SIZE(body) <= _JOINED:
+            self.transport.write(head + body)
+        else:
+            self.transport.writelines((head, body))
+        self._finished()
+
+    cdef void start(self, int status, bytes reason, bytes lines, long long length) except *:
+        self._out = self._answer_head(status, reason, lines, length)
+        if length >= 0:
+            self.takes_chunks = False                            # the body's bytes are the payload's
+
+    cdef void chunk(self, bytes data) except *:
+        """Payload; goes out as one chunk."""
+        if self.takes_chunks:
+            data = b"%x\r\n%b\r\n" % (PyBytes_GET_SIZE(data), data)
+        self.raw(data)
+
+    cdef void raw(self, bytes data) except *:
+        """Bytes framed as the answer's head says."""
+        if self._out is not None:
+            data, self._out = self._out + data, None
+        if self.state != INGRESS_CLOSED:
+            self.transport.write(data)
+
+    cdef void flush(self) except *:
+        if self._out is not None:
+            data, self._out = self._out, None
+            if self.state != INGRESS_CLOSED:
+                self.transport.write(data)
+
+    cdef void end(self, bint terminated) except *:
+        if self.takes_chunks and not terminated:
+            self.raw(b"0\r\n\r\n")
+        self.flush()
+        if not self.takes_chunks and self.head.minor == 0:
+            self._keep = False
+        self._finished()
+
+    cdef void abort(self) noexcept:
+        if self.state != INGRESS_CLOSED:
+            self.state = INGRESS_CLOSED
+            self.disarm()
+            if self.exchange is not None:
+                self.exchange.reply = None
+                self.exchange = None
+            self.transport.abort()
+
+    cdef void _finished(self) except *:
+        """The answer has been written."""
+        if self.exchange is not None:
+            self.exchange.reply = None
+            self.exchange = None
+        if self.state == INGRESS_CLOSED:
+            return
+        self._answer_done = True
+        if not self._keep or not self._body_done:
+            self._close_gently(not self._body_done)
+        else:
+            self._next_message()
+
+    cdef void _next_message(self) except *:
+        if not self._keep:
+            self._close_gently(False)
+            return
+        self.state = INGRESS_HEAD
+        self.head = None
+        self.takes_chunks = True
+        self.front.limits.idle.arm(self)
+        if self._paused:
+            self._paused = False
+            self.transport.resume_reading()
+        self._advance()
+
+    cdef void _close_gently(self, bint unread) except *:
+        """Close when the client has had the chance to read the answer: closing over unread bytes
+        would reset the connection and take the answer away."""
+        self._rest = None
+        self._at = 0
+        self.disarm()
+        if not unread or not self.transport.can_write_eof():
+            self.state = INGRESS_CLOSED
+            self.transport.close()
+            return
+        self.state = INGRESS_LINGER
+        self.front.limits.linger.arm(self)
+        if self._body is not None:
+            self._body = None
+            self._leave_receiver()
+        if self._paused:
+            self._paused = False
+            self.transport.resume_reading()
+        self.transport.write_eof()
+
+    cdef void _refused(self, int status, str message) except *:
+        """These bytes are no request: answer and close, and read nothing more of them."""
+        self.front.counts.refused += 1
+        self._keep = False
+        self._body_done = False
+        self.takes_chunks = True
+        reason, lines, body = self.front._refuse(status, message)
+        if reason:
+            self.transport.write(self._answer_head(status, reason, lines, len(body)) + <bytes>body)
+            self._close_gently(True)
+        else:
+            self.abort()
+
+    def fallback_done(self, bint keep):
+        """aiohttp has written its answer to the message it was given; unless `keep` it closes next."""
+        if not keep:
+            self._keep = False
+        elif self.state == INGRESS_TUNNEL:
+            self._body_done = True
+            self._close_gently(False)
+        elif self.state == INGRESS_SLOW:
+            self._answer_done = True
+            if self._body_done:
+                self._next_message()
+
+    cdef void on_deadline(self, Deadlines which) noexcept:
+        if which is self.front.limits.body_stall:
+            if self._body is not None:
+                self._body = None
+                self._leave_receiver()
+            self._body_failed(BODY_STALLED)
+        else:
+            self.abort()
+
+    # ---- the transport's callbacks
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.front.open.add(self)
+        self.front.counts.connections += 1
+        self.front.counts.accepted += 1
+        self._head_timed = True
+        self.front.limits.header_read.arm(self)
+
+    def data_received(self, data):
+        self._rest = data if self._rest is None else self._rest[self._at:] + data
+        self._at = 0
+        self._advance()
+
+    def eof_received(self):
+        if self.state == INGRESS_COLLECT or self.state == INGRESS_PIPE:
+            if self._body is not None:
+                self._body = None
+                self._leave_receiver()
+            self._body_failed(BODY_ABORTED)
+            return True
+        return False
+
+    def connection_lost(self, error):
+        cdef Exchange x = self.exchange
+        self.state = INGRESS_CLOSED
+        self.exchange = None
+        self._body = None
+        self._rest = None
+        self._out = None
+        self.disarm()
+        self.front.open.discard(self)
+        self.front.counts.connections -= 1
+        if x is not None:
+            self.front.counts.client_left += 1
+            x.on_client_left()
+        if self.fallback is not None:
+            self.fallback.connection_lost(error)
+            self.fallback = None
+
+    def pause_writing(self):
+        if self.exchange is not None:
+            if self.exchange.upstream is not None:
+                self.exchange.upstream.pause()
+        elif self.fallback is not None:
+            self.fallback.pause_writing()
+
+    def resume_writing(self):
+        if self.exchange is not None:
+            if self.exchange.upstream is not None:
+                self.exchange.upstream.resume()
+        elif self.fallback is not None:
+            self.fallback.resume_writing()
+
+
+@cython.final
+cdef class _Receiver:
+    """Stands in as the transport's protocol while a large body comes in, so that the kernel writes
+    it where it is sent from."""
+    cdef Ingress ingress
+
+    def __init__(self, Ingress ingress):
+        self.ingress = ingress
+
+    def get_buffer(self, Py_ssize_t hint):
+        cdef Ingress ingress = self.ingress
+        return PyMemoryView_FromMemory(PyBytes_AS_STRING(ingress._body) + ingress._have, ingress._left, PyBUF_WRITE)
+
+    def buffer_updated(self, Py_ssize_t size):
+        self.ingress._received_in_place(size)
+
+    def eof_received(self):
+        return self.ingress.eof_received()
+
+    def connection_lost(self, error):
+        self.ingress.connection_lost(error)
+
+    def pause_writing(self):
+        self.ingress.pause_writing()
+
+    def resume_writing(self):
+        self.ingress.resume_writing()

@@ -1,0 +1,34 @@
+"""The routes of the data plane that go to workers: path, label, and what the gateway reads of the body."""
+
+from __future__ import annotations
+
+import msgspec
+
+from smg.api.request_id import DEFAULT_PREFIX, PREFIXES
+
+
+class Surface(msgspec.Struct, frozen=True):
+    """One endpoint. `endpoint` is its label in metrics; `may_pipe`: a large body may go to the worker unread."""
+
+    path: str
+    endpoint: str
+    needs_model: bool = True
+    may_pipe: bool = False
+
+    @property
+    def id_prefix(self) -> str:
+        return PREFIXES.get(self.path, DEFAULT_PREFIX)
+
+
+SURFACES = (
+    Surface("/v1/chat/completions", "chat", may_pipe=True),
+    Surface("/v1/completions", "completions", may_pipe=True),
+    Surface("/generate", "generate", needs_model=False, may_pipe=True),
+    Surface("/v1/embeddings", "embeddings", may_pipe=True),
+    Surface("/v1/rerank", "rerank", needs_model=False),
+    Surface("/rerank", "rerank", needs_model=False),
+    Surface("/v1/classify", "classify", needs_model=False, may_pipe=True),
+    Surface("/classify", "classify", needs_model=False),
+    Surface("/v1/score", "score", needs_model=False),
+    Surface("/score", "score", needs_model=False),
+)

@@ -1,0 +1,142 @@
+"""One HTTP worker: connections from its pool, the request it is sent, and what its failures mean."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import Any, cast
+
+from smg import errors
+from smg._fast import exchange as fast
+from smg._fast.egress import Egress, Pool
+from smg._fast.exchange import Exchange
+from smg._fast.limits import Counts, Limits
+from smg.api.call import Call
+from smg.api.request_id import is_valid
+from smg.workers.worker import Worker
+
+
+class HttpBackend:
+    """`connect_s` bounds the making of a connection, `timeout_s` a whole attempt; seconds."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        limits: Limits,
+        counts: Counts,
+        tls: ssl.SSLContext | None,
+        connect_s: float,
+        timeout_s: float,
+    ) -> None:
+        self._worker = worker
+        self._loop = asyncio.get_running_loop()
+        self._pool = Pool(limits, counts)
+        self._limit = limits.max_payload_bytes
+        self._tls = tls if worker.target.tls else None
+        self._connect_s = connect_s
+        self._timeout_s = timeout_s
+        self._heads: dict[bytes, bytes] = {}
+        self._routed_line = b"x-smg-routed-worker-id: " + worker.url.encode() + b"\r\n"
+
+    async def forward(self, x: Exchange, call: Call, lease: Any) -> bool:
+        """Get the worker's answer. Returns when the client has it, or when `x` holds it; raises when
+        there is none to be had."""
+        x.routed_line = b""
+        # A body that is passed on as it comes cannot be sent twice, so it gets a connection nobody has used.
+        egress = self._pool.take() if call.body is not None else None
+        head = self._request_head(x, call)
+        if egress is not None:
+            x.routed_line = self._routed_line
+            await x.send(egress, head, call.body)
+            if x.outcome != fast.DIED or egress.heard or not egress.reused:
+                return self._judge(x, lease)
+            x.routed_line = b""
+        egress = await self._connect()
+        x.routed_line = self._routed_line
+        await x.send(egress, head, call.body)
+        return self._judge(x, lease)
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _judge(self, x: Exchange, lease: Any) -> bool:
+        outcome = x.outcome
+        if outcome in (fast.ANSWERED, fast.RELAYED):
+            lease.answered(x.answer_head.status if x.answer_head is not None else x.status)
+            return outcome == fast.RELAYED
+        if outcome == fast.BROKEN:  # the client was told; a broken stream is no sample for the breaker
+            return True
+        if outcome == fast.BODY_FAILED:
+            x.routed_line = b""
+            return False
+        lease.outcome = False
+        if outcome == fast.TOO_LARGE:
+            lease.outcome = None
+            raise errors.upstream_response_too_large(self._limit)
+        if outcome == fast.CUT:
+            raise errors.read_response_body_failed()
+        x.routed_line = b""
+        if outcome == fast.TIMED_OUT:
+            raise errors.call_upstream_timeout(self._timeout_s)
+        if outcome == fast.MALFORMED:
+            raise errors.call_upstream_request_error("The worker's answer is not HTTP")
+        raise errors.call_upstream_request_error()
+
+    def _request_head(self, x: Exchange, call: Call) -> bytes:
+        """The head of the request to the worker: of the client's headers the allow-list, as sent."""
+        source = x.head
+        fixed = self._heads.get(source.path)
+        if fixed is None:
+            # As many entries as there are routes: other paths never get here.
+            target = self._worker.target
+            fixed = (
+                f"POST {target.path}{source.path.decode()} HTTP/1.1\r\nhost: {target.authority}\r\n"
+                "accept: */*\r\ncontent-type: application/json\r\n"
+            ).encode()
+            self._heads[source.path] = fixed
+        length = source.content_length if call.body is None else len(call.body)
+        sent_id = source.get(b"x-request-id")
+        if not sent_id:
+            return b"%b%bcontent-length: %d\r\n\r\n" % (fixed, source.forward, length)
+        if not is_valid(sent_id):
+            sent_id = x.request_id
+        return b"%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (fixed, source.forward, sent_id, length)
+
+    async def _connect(self) -> Egress:
+        # A task of its own, since the exchange's driver is none and a timeout needs one.
+        opening = self._loop.create_task(self._open())
+        try:
+            return await opening
+        except TimeoutError:
+            raise errors.call_upstream_connection_failed() from None
+        except OSError:
+            raise errors.call_upstream_connection_failed() from None
+        finally:
+            opening.cancel()
+
+    async def _open(self) -> Egress:
+        target = self._worker.target
+        async with asyncio.timeout(self._connect_s):
+            _, egress = await self._loop.create_connection(
+                self._pool.make,  # type: ignore[arg-type]
+                target.host,
+                target.port,
+                ssl=self._tls,
+                server_hostname=target.host if self._tls is not None else None,
+            )
+        return cast(Egress, egress)
+
+
+def tls_context(ca_paths: list[str], cert_path: str | None, key_path: str | None) -> ssl.SSLContext:
+    """For workers reached by https: the system's authorities, or the given ones; HTTP/1.1 only."""
+    context = ssl.create_default_context()
+    if ca_paths:
+        context = ssl.create_default_context(cafile=ca_paths[0])
+        for path in ca_paths[1:]:
+            context.load_verify_locations(cafile=path)
+    if cert_path is not None:
+        context.load_cert_chain(cert_path, key_path)
+    with contextlib.suppress(NotImplementedError):
+        context.set_alpn_protocols(["http/1.1"])
+    return context

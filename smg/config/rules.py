@@ -1,0 +1,169 @@
+"""Rules across fields and against the machine: files that must exist, options that exclude each other.
+
+Each rule names the fields it reads, so that it is left out when one of them could not be read, and
+yields one sentence per problem. Secrets are never part of a sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from smg.config.model import Config
+from smg.config.specs import resolve_aliases
+
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+")
+_UDS_MOST_BYTES = 107
+
+Rule = Callable[[Config], Iterator[str]]
+
+
+def _tls_pairs(config: Config) -> Iterator[str]:
+    listen, upstream = config.listen, config.upstream
+    if (listen.tls_cert_path is None) != (listen.tls_key_path is None):
+        yield "--tls-cert-path and --tls-key-path go together; only one of them is given"
+    if (upstream.client_cert_path is None) != (upstream.client_key_path is None):
+        yield "--client-cert-path and --client-key-path go together; only one of them is given"
+
+
+def _files(config: Config) -> Iterator[str]:
+    listen, upstream = config.listen, config.upstream
+    named = [
+        ("--tls-cert-path", listen.tls_cert_path),
+        ("--tls-key-path", listen.tls_key_path),
+        ("--client-cert-path", upstream.client_cert_path),
+        ("--client-key-path", upstream.client_key_path),
+        *(("--ca-cert-paths", path) for path in upstream.ca_cert_paths),
+    ]
+    for flag, path in named:
+        if path is not None and not os.path.isfile(path):
+            yield f"{flag}: there is no file {path}"
+        elif path is not None and not os.access(path, os.R_OK):
+            yield f"{flag}: the file {path} may not be read by this user"
+
+
+def _log_dir(config: Config) -> Iterator[str]:
+    path = config.telemetry.log_dir
+    if path is not None and os.path.exists(path) and not os.path.isdir(path):
+        yield f"--log-dir: {path} is not a directory"
+
+
+def _uds(config: Config) -> Iterator[str]:
+    path = config.listen.uds
+    if path is None:
+        return
+    if len(os.fsencode(path)) > _UDS_MOST_BYTES:
+        yield f"--uds: the path is longer than the {_UDS_MOST_BYTES} bytes a Unix socket can have"
+    elif not os.path.isdir(Path(path).absolute().parent):
+        yield f"--uds: there is no directory {Path(path).absolute().parent}"
+    elif os.path.exists(path) and not stat.S_ISSOCK(os.stat(path).st_mode):
+        yield f"--uds: {path} exists and is not a socket"
+
+
+def _ports(config: Config) -> Iterator[str]:
+    taken: dict[int, str] = {}
+    for flag, port in (
+        ("--port", config.listen.port),
+        ("--health-check-port", config.listen.health_check_port),
+        ("--prometheus-port", config.telemetry.prometheus_port),
+    ):
+        if port and port in taken:
+            yield f"{taken[port]} and {flag} are both {port}; each needs a port of its own"
+        elif port:
+            taken[port] = flag
+
+
+def _cors(config: Config) -> Iterator[str]:
+    origins = config.listen.cors_allowed_origins
+    if "*" in origins and len(origins) > 1:
+        yield "--cors-allowed-origins: * allows every origin and stands alone"
+    for origin in origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            yield f"--cors-allowed-origins: {origin!r} is not an origin such as https://app.example:8443"
+
+
+def _request_id_headers(config: Config) -> Iterator[str]:
+    for name in config.listen.request_id_headers:
+        if not _TOKEN.fullmatch(name):
+            yield f"--request-id-headers: {name!r} is not a header name"
+
+
+def _worker_urls(config: Config) -> Iterator[str]:
+    seen: set[str] = set()
+    for url in config.workers.worker_urls:
+        if url.base in seen:
+            yield f"--worker-urls: {url.base} is given twice"
+        seen.add(url.base)
+
+
+def _health_endpoint(config: Config) -> Iterator[str]:
+    path = config.workers.health_check_endpoint
+    if not path.startswith("/") or not path.isascii() or any(letter in path for letter in " #"):
+        yield f"--health-check-endpoint: {path!r} is not a path beginning with /"
+
+
+def _aliases(config: Config) -> Iterator[str]:
+    try:
+        resolve_aliases(config.routing.model_alias)
+    except ValueError as problem:
+        yield f"--model-alias: {problem}"
+
+
+def _backoff(config: Config) -> Iterator[str]:
+    retry = config.retry
+    if retry.retry_max_backoff_ms < retry.retry_initial_backoff_ms:
+        yield (
+            f"--retry-max-backoff-ms ({retry.retry_max_backoff_ms}) is less than "
+            f"--retry-initial-backoff-ms ({retry.retry_initial_backoff_ms})"
+        )
+
+
+def _tenant_keys(config: Config) -> Iterator[str]:
+    owners: dict[str, str] = {}
+    for entry in config.auth.tenant_api_key:
+        owner = owners.setdefault(entry.key, entry.tenant)
+        if owner != entry.tenant:
+            yield f"--tenant-api-key: tenants {owner!r} and {entry.tenant!r} have the same key"
+    shared = config.auth.api_key
+    if shared in owners:
+        yield f"--tenant-api-key: the key of tenant {owners[shared]!r} is also the shared --api-key"
+
+
+def _control_plane_keys(config: Config) -> Iterator[str]:
+    owners: dict[str, str] = {}
+    for entry in config.auth.control_plane_api_keys:
+        if entry.key in owners:
+            yield f"--control-plane-api-keys: {owners[entry.key]!r} and {entry.id!r} have the same key"
+        owners[entry.key] = entry.id
+
+
+def _buckets(config: Config) -> Iterator[str]:
+    bounds = config.telemetry.prometheus_duration_buckets
+    if any(low >= high for low, high in pairwise(bounds)):
+        yield "--prometheus-duration-buckets: each bound must be greater than the one before"
+
+
+RULES: tuple[tuple[frozenset[str], Rule], ...] = (
+    (frozenset({"tls_cert_path", "tls_key_path", "client_cert_path", "client_key_path"}), _tls_pairs),
+    (
+        frozenset({"tls_cert_path", "tls_key_path", "client_cert_path", "client_key_path", "ca_cert_paths"}),
+        _files,
+    ),
+    (frozenset({"log_dir"}), _log_dir),
+    (frozenset({"uds"}), _uds),
+    (frozenset({"port", "health_check_port", "prometheus_port"}), _ports),
+    (frozenset({"cors_allowed_origins"}), _cors),
+    (frozenset({"request_id_headers"}), _request_id_headers),
+    (frozenset({"worker_urls"}), _worker_urls),
+    (frozenset({"health_check_endpoint"}), _health_endpoint),
+    (frozenset({"model_alias"}), _aliases),
+    (frozenset({"retry_initial_backoff_ms", "retry_max_backoff_ms"}), _backoff),
+    (frozenset({"api_key", "tenant_api_key"}), _tenant_keys),
+    (frozenset({"control_plane_api_keys"}), _control_plane_keys),
+    (frozenset({"prometheus_duration_buckets"}), _buckets),
+)

@@ -1,0 +1,325 @@
+"""Every error the gateway itself answers with: one exception, one function per code, one renderer.
+
+The two shapes for serving routes are those of the specification ("Error Responses"); `/workers` has
+its own. An error that a worker answered is relayed and never becomes a `GatewayError`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+import msgspec
+
+ERROR_CODE_HEADER = "X-SMG-Error-Code"
+
+# The IANA phrases, except 413 and 422, fixed here so that no Python version changes a body.
+REASONS = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    409: "Conflict",
+    411: "Length Required",
+    413: "Payload Too Large",
+    414: "URI Too Long",
+    415: "Unsupported Media Type",
+    417: "Expectation Failed",
+    422: "Unprocessable Entity",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    501: "Not Implemented",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+    505: "HTTP Version Not Supported",
+}
+
+
+class Shape(enum.Enum):
+    """How the body of an error is written."""
+
+    ENVELOPE = "envelope"
+    REQUEST = "request"
+    ADMIN = "admin"
+    PLAIN = "plain"
+    EMPTY = "empty"
+
+
+class Source(enum.Enum):
+    """Who is to blame; metrics and the breaker ask."""
+
+    CLIENT = "client"
+    WORKER = "worker"
+    GATEWAY = "gateway"
+
+
+class Retry(enum.Enum):
+    """May the request be tried again: never, on an untried worker only, or on any."""
+
+    NO = "no"
+    OTHER_WORKER = "other_worker"
+    YES = "yes"
+
+
+class GatewayError(Exception):
+    """An answer the gateway gives by itself. `headers` are added to the answer."""
+
+    __slots__ = ("code", "headers", "message", "retry", "shape", "source", "status")
+
+    def __init__(
+        self,
+        status: int,
+        code: str | int,
+        message: str,
+        shape: Shape = Shape.ENVELOPE,
+        source: Source = Source.GATEWAY,
+        retry: Retry = Retry.NO,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.shape = shape
+        self.source = source
+        self.retry = retry
+        self.headers = headers
+
+
+def render(error: GatewayError) -> tuple[list[tuple[str, str]], bytes]:
+    """Headers (`Content-Type` and the error's own) and body of an error's answer."""
+    headers = list(error.headers)
+    if error.shape is Shape.EMPTY:
+        return headers, b""
+    if error.shape is Shape.PLAIN:
+        return [("Content-Type", "text/plain; charset=utf-8"), *headers], error.message.encode()
+    if error.shape is Shape.ADMIN:
+        admin = msgspec.json.encode({"error": error.message, "code": error.code})
+        return [("Content-Type", "application/json"), *headers], admin
+    if error.shape is Shape.REQUEST:
+        inner: dict[str, object] = {
+            "message": error.message,
+            "type": "invalid_request_error",
+            "code": error.code,
+        }
+    else:
+        inner = {
+            "type": REASONS[error.status],
+            "code": error.code,
+            "message": error.message,
+            "param": None,
+        }
+        headers.insert(0, (ERROR_CODE_HEADER, str(error.code)))
+    return [("Content-Type", "application/json"), *headers], msgspec.json.encode({"error": inner})
+
+
+def stream_error_frame(message: str) -> bytes:
+    """The server-sent event that ends a broken stream of an HTTP worker, without `[DONE]`."""
+    body = msgspec.json.encode({"error": {"message": message, "type": "stream_error"}})
+    return b"data: " + body + b"\n\n"
+
+
+# ---- the client's fault
+
+
+def json_parse_error(message: str) -> GatewayError:
+    return GatewayError(400, "json_parse_error", message, Shape.REQUEST, Source.CLIENT)
+
+
+def validation_failed(message: str) -> GatewayError:
+    return GatewayError(400, 400, message, Shape.REQUEST, Source.CLIENT)
+
+
+def missing_content_type() -> GatewayError:
+    return json_parse_error("Missing Content-Type: application/json header")
+
+
+def unprocessable(message: str) -> GatewayError:
+    """A body that does not fit `/generate`: plain text, as SGLang's clients know it."""
+    return GatewayError(422, "unprocessable", message, Shape.PLAIN, Source.CLIENT)
+
+
+def unauthorized(realm: str, *, wrong_key: bool) -> GatewayError:
+    challenge = f'Bearer realm="{realm}"' + (', error="invalid_token"' if wrong_key else "")
+    headers = (("WWW-Authenticate", challenge),)
+    return GatewayError(401, "unauthorized", "", Shape.EMPTY, Source.CLIENT, headers=headers)
+
+
+def control_plane_unauthorized(*, wrong_key: bool) -> GatewayError:
+    message = "Invalid authentication token" if wrong_key else "Missing or invalid Authorization header"
+    headers = (("WWW-Authenticate", 'Bearer realm="control-plane"'),)
+    return GatewayError(401, "unauthorized", message, Shape.PLAIN, Source.CLIENT, headers=headers)
+
+
+def admin_role_required() -> GatewayError:
+    message = "Admin role required for this control plane operation"
+    return GatewayError(403, "forbidden", message, Shape.PLAIN, Source.CLIENT)
+
+
+def bad_worker_request(message: str) -> GatewayError:
+    return GatewayError(400, "BAD_REQUEST", message, Shape.ADMIN, Source.CLIENT)
+
+
+def worker_not_found(worker_id: str) -> GatewayError:
+    message = f"Worker {worker_id} not found"
+    return GatewayError(404, "WORKER_NOT_FOUND", message, Shape.ADMIN, Source.CLIENT)
+
+
+def worker_already_exists(url: str) -> GatewayError:
+    message = f"Worker {url} already exists"
+    return GatewayError(409, "WORKER_ALREADY_EXISTS", message, Shape.ADMIN, Source.CLIENT)
+
+
+def unsupported_media_type() -> GatewayError:
+    message = "Expected request with `Content-Type: application/json`"
+    return GatewayError(415, "unsupported_media_type", message, Shape.PLAIN, Source.CLIENT)
+
+
+def unknown_url(method: str, path: str) -> GatewayError:
+    return GatewayError(404, "unknown_url", f"Invalid URL ({method} {path})", source=Source.CLIENT)
+
+
+def method_not_allowed(method: str, path: str, allow: str) -> GatewayError:
+    message = f"Not allowed to {method} on {path}"
+    headers = (("Allow", allow),)
+    return GatewayError(405, "method_not_allowed", message, source=Source.CLIENT, headers=headers)
+
+
+def model_not_found(model: str) -> GatewayError:
+    return GatewayError(
+        404, "model_not_found", f"No worker available for model '{model}'", source=Source.CLIENT
+    )
+
+
+def request_body_too_large(limit_bytes: int) -> GatewayError:
+    message = f"The request body exceeds the limit of {limit_bytes} bytes"
+    return GatewayError(413, "request_body_too_large", message, source=Source.CLIENT)
+
+
+def request_body_stalled(stall_s: float) -> GatewayError:
+    message = f"No byte of the request body arrived for {stall_s:g} seconds"
+    return GatewayError(408, "request_body_stalled", message, source=Source.CLIENT)
+
+
+def request_body_timeout(timeout_s: float) -> GatewayError:
+    message = f"The request body was not complete after {timeout_s:g} seconds"
+    return GatewayError(408, "request_body_timeout", message, source=Source.CLIENT)
+
+
+def request_body_aborted() -> GatewayError:
+    return GatewayError(400, "request_body_aborted", "The request body ended early", source=Source.CLIENT)
+
+
+def malformed_request(status: int, message: str) -> GatewayError:
+    """The bytes are no request by RFC 9112; the connection is closed after the answer."""
+    return GatewayError(status, "malformed_request", message, source=Source.CLIENT)
+
+
+# ---- the workers' fault
+
+
+def no_available_workers(model: str) -> GatewayError:
+    message = f"No available workers for model '{model}'" if model else "No available workers"
+    return GatewayError(503, "no_available_workers", message, headers=(("Retry-After", "1"),))
+
+
+def no_workers() -> GatewayError:
+    return GatewayError(503, "no_workers", "No healthy worker is registered")
+
+
+def call_upstream_connection_failed() -> GatewayError:
+    message = "The worker could not be reached"
+    return GatewayError(
+        502, "call_upstream_connection_failed", message, source=Source.WORKER, retry=Retry.OTHER_WORKER
+    )
+
+
+def call_upstream_request_error(
+    message: str = "The worker closed the connection before it answered",
+) -> GatewayError:
+    return GatewayError(
+        502, "call_upstream_request_error", message, source=Source.WORKER, retry=Retry.OTHER_WORKER
+    )
+
+
+def read_response_body_failed() -> GatewayError:
+    message = "The worker's answer broke off"
+    return GatewayError(502, "read_response_body_failed", message, source=Source.WORKER, retry=Retry.YES)
+
+
+def call_upstream_timeout(timeout_s: float) -> GatewayError:
+    message = f"The worker did not answer within {timeout_s:g} seconds"
+    return GatewayError(504, "call_upstream_timeout", message, source=Source.WORKER, retry=Retry.YES)
+
+
+def upstream_response_too_large(limit_bytes: int) -> GatewayError:
+    message = f"The worker's answer exceeds the limit of {limit_bytes} bytes"
+    return GatewayError(502, "upstream_response_too_large", message, source=Source.WORKER)
+
+
+def no_engine_metrics() -> GatewayError:
+    return GatewayError(503, "no_available_workers", "No available workers", Shape.PLAIN)
+
+
+def no_models_available() -> GatewayError:
+    return GatewayError(503, "no_models_available", "No models available", Shape.PLAIN)
+
+
+# ---- the gateway's own
+
+
+def too_many_workers(limit: int) -> GatewayError:
+    message = f"No more than {limit} workers can be registered"
+    return GatewayError(503, "TOO_MANY_WORKERS", message, Shape.ADMIN)
+
+
+def not_implemented(feature: str) -> GatewayError:
+    return GatewayError(501, "not_implemented", f"{feature} is not supported by this gateway")
+
+
+def internal_error() -> GatewayError:
+    return GatewayError(500, "internal_error", "The gateway failed to handle the request")
+
+
+def shutting_down() -> GatewayError:
+    message = "The gateway is shutting down"
+    return GatewayError(503, "shutting_down", message, headers=(("Retry-After", "1"),))
+
+
+def table() -> Iterator[GatewayError]:
+    """One example of every error above, for docs/errors.md and its test."""
+    yield json_parse_error("…")
+    yield validation_failed("…")
+    yield unprocessable("…")
+    yield unauthorized("data-plane", wrong_key=False)
+    yield control_plane_unauthorized(wrong_key=False)
+    yield admin_role_required()
+    yield bad_worker_request("…")
+    yield worker_not_found("…")
+    yield worker_already_exists("…")
+    yield unsupported_media_type()
+    yield unknown_url("GET", "/x")
+    yield method_not_allowed("GET", "/v1/chat/completions", "POST")
+    yield model_not_found("m")
+    yield request_body_too_large(1)
+    yield request_body_stalled(1)
+    yield request_body_timeout(1)
+    yield request_body_aborted()
+    yield malformed_request(400, "…")
+    yield no_available_workers("m")
+    yield no_workers()
+    yield call_upstream_connection_failed()
+    yield call_upstream_request_error()
+    yield read_response_body_failed()
+    yield call_upstream_timeout(1)
+    yield upstream_response_too_large(1)
+    yield no_engine_metrics()
+    yield no_models_available()
+    yield too_many_workers(1)
+    yield not_implemented("…")
+    yield internal_error()
+    yield shutting_down()

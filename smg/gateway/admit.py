@@ -1,0 +1,95 @@
+"""Who the caller is, the request's ID, and its call: all that is decided before a worker is looked for."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from smg import errors
+from smg._fast import exchange as fast
+from smg._fast.exchange import Exchange
+from smg.admission.identity import Identity
+from smg.api.call import Call, decode, is_json_type
+from smg.api.request_id import RequestIds, generate, is_valid
+from smg.api.surfaces import Surface
+
+
+class Origins(Protocol):
+    """What browsers of an origin are told."""
+
+    def headers(self, origin: str | None) -> tuple[tuple[str, str], ...]: ...
+
+
+class Admission:
+    """`origins`: None when no browser may call. `request_s`, `stall_s`: timeouts of the body in seconds, for the messages of their errors."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        request_ids: RequestIds,
+        aliases: dict[str, str],
+        max_payload_bytes: int,
+        request_s: float,
+        stall_s: float,
+        origins: Origins | None = None,
+    ) -> None:
+        self._identity = identity
+        self._id_headers = request_ids.names
+        self._aliases = aliases
+        self._limit = max_payload_bytes
+        self._request_s = request_s
+        self._stall_s = stall_s
+        self._origins = origins
+
+    def name(self, x: Exchange) -> None:
+        """Give the exchange its request ID, and its answer what a browser asks for."""
+        if self._origins is not None:
+            origin = x.head.get(b"origin")
+            lines = self._origins.headers(origin.decode("latin-1") if origin is not None else None)
+            x.extra_lines = "".join(f"{name}: {value}\r\n" for name, value in lines).encode("latin-1")
+        for header in self._id_headers:
+            value = x.head.get(header)
+            if value:
+                if is_valid(value):
+                    x.request_id = value
+                    return
+                break
+        x.request_id = generate(x.route.id_prefix).encode()
+
+    def identify(self, x: Exchange) -> None:
+        """Find the tenant, or raise 401. Comes before a byte of the body is read."""
+        x.tenant = self._identity.identify(x.head.get(b"authorization"))
+
+    async def read_call(self, x: Exchange) -> Call:
+        """Receive and check the body; raises 400, 408 and 413."""
+        surface: Surface = x.route
+        if not is_json_type(x.head.get(b"content-type")):
+            raise errors.missing_content_type()
+        await x.receive_body(self._limit)
+        if x.received != fast.BODY_COMPLETE:
+            raise self.body_error(x.received)
+        assert x.body is not None
+        call = decode(surface, x.body, self._aliases)
+        x.call = call
+        x.stream = call.stream
+        return call
+
+    def opaque_call(self, x: Exchange) -> Call:
+        """A call whose body goes to the worker unread, byte for byte."""
+        if x.head.content_length > self._limit:
+            raise errors.request_body_too_large(self._limit)
+        x.pipe_body()
+        call = Call(x.route, None, False, None)
+        x.call = call
+        return call
+
+    def body_error(self, received: int) -> errors.GatewayError:
+        """What is answered to a body that did not come in whole."""
+        if received == fast.BODY_TOO_LARGE:
+            return errors.request_body_too_large(self._limit)
+        if received == fast.BODY_STALLED:
+            return errors.request_body_stalled(self._stall_s)
+        if received == fast.BODY_LATE:
+            return errors.request_body_timeout(self._request_s)
+        if received == fast.BODY_MALFORMED:
+            return errors.malformed_request(400, "The request body is not in the chunked coding")
+        return errors.request_body_aborted()

@@ -1,0 +1,78 @@
+"""The whole life of an exchange on one page."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from smg import errors
+from smg._fast import exchange as fast
+from smg._fast.exchange import Exchange
+from smg.api.call import Call
+from smg.errors import GatewayError
+from smg.gateway.gateway import Gateway
+from smg.workers.worker import Worker
+
+log = logging.getLogger("smg.gateway")
+
+
+async def serve(x: Exchange, gw: Gateway) -> None:
+    """Carry one exchange from its parsed head to its recorded outcome."""
+    try:
+        gw.admission.name(x)
+        gw.admission.identify(x)  # 401 here
+        if gw.may_pipe(x):
+            call = gw.admission.opaque_call(x)  # 413 here
+        else:
+            call = await gw.admission.read_call(x)  # 400, 408, 413 here
+        await attempt(x, gw, call)  # 404, 502, 503, 504 here
+    except GatewayError as error:
+        answer(x, error)
+    except asyncio.CancelledError:
+        raise
+    except Exception:
+        log.exception("an exchange failed")
+        answer(x, errors.internal_error())
+    finally:
+        gw.record(x)
+
+
+async def attempt(x: Exchange, gw: Gateway, call: Call) -> None:
+    """Try workers until one has answered for good; the bytes of a stream do not come by here."""
+    tried: tuple[Worker, ...] = ()
+    number = 0
+    while True:
+        number += 1
+        x.attempts = number
+        failed: GatewayError | None = None
+        with gw.router.lease(call, tried) as lease:
+            x.worker = worker = lease.worker
+            try:
+                await worker.backend.forward(x, call, lease)  # type: ignore[union-attr]
+            except GatewayError as error:
+                failed = error
+        if failed is None and x.outcome != fast.ANSWERED:
+            if x.outcome == fast.BODY_FAILED:
+                raise gw.admission.body_error(x.received)
+            return
+        if worker not in tried:
+            tried = (*tried, worker)
+        how = failed.retry if failed is not None else gw.retry_of(x)
+        if not gw.router.may_retry(how, call, number, tried):
+            break
+        if how is not errors.Retry.OTHER_WORKER or failed is None:
+            await asyncio.sleep(gw.router.delay_s(number))
+    if failed is not None:
+        raise failed
+    x.relay_answer()
+
+
+def answer(x: Exchange, error: GatewayError) -> None:
+    """Answer with an error, or cut the connection when the answer has begun."""
+    x.error = error
+    if x.started:
+        x.abort()
+        return
+    headers, body = errors.render(error)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers).encode("latin-1")
+    x.answer(error.status, errors.REASONS[error.status].encode(), lines, body)

@@ -1,0 +1,22 @@
+"""Any worker, all equally likely."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from smg.api.call import Call
+from smg.workers.worker import Worker
+
+
+class RandomChoice:
+    """Not for secrets: the generator is the ordinary one, seeded by the operating system."""
+
+    reads_body = False
+    __slots__ = ("_random",)
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = random.Random(seed)  # noqa: S311
+
+    def choose(self, candidates: Sequence[Worker], call: Call) -> Worker | None:
+        return candidates[int(self._random.random() * len(candidates))]

@@ -1,0 +1,140 @@
+"""Every metric: name, help and labels; counted in plain dictionaries and rendered when scraped."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+
+DURATION_BUCKETS = (
+    0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 15, 20, 30, 45, 60, 90,
+    120, 180, 240, 300, 600, 1200, 1800, 3600, 7200,
+)  # fmt: skip
+
+Sample = tuple[tuple[str, ...], float]
+Reader = Callable[[], Iterable[Sample]]
+
+
+class Counter:
+    """Counts by label values. The values come from tables of our own, never from a request."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, ...], int] = {}
+
+    def add(self, labels: tuple[str, ...], amount: int = 1) -> None:
+        self.values[labels] = self.values.get(labels, 0) + amount
+
+
+class Histogram:
+    """Counts by label values and bucket; `bounds` in seconds, ascending."""
+
+    __slots__ = ("bounds", "values")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = tuple(bounds)
+        self.values: dict[tuple[str, ...], list[float]] = {}
+
+    def observe(self, labels: tuple[str, ...], seconds: float) -> None:
+        row = self.values.get(labels)
+        if row is None:
+            row = self.values[labels] = [0.0] * (len(self.bounds) + 2)
+        row[bisect_left(self.bounds, seconds)] += 1
+        row[-1] += seconds
+
+
+class Metrics:
+    """`gauges` are read at scrape time by (name, help, labels, reader)."""
+
+    def __init__(self, bounds: Sequence[float] = ()) -> None:
+        bounds = bounds or DURATION_BUCKETS
+        self.requests = Counter()
+        self.responses = Counter()
+        self.durations = Histogram(bounds)
+        self.first_bytes = Histogram(bounds)
+        self.worker_requests = Counter()
+        self._gauges: list[tuple[str, str, tuple[str, ...], Reader]] = []
+        self._counters: list[tuple[str, str, tuple[str, ...], Reader]] = []
+
+    def gauge(self, name: str, text: str, labels: tuple[str, ...], reader: Reader) -> None:
+        self._gauges.append((name, text, labels, reader))
+
+    def counter(self, name: str, text: str, labels: tuple[str, ...], reader: Reader) -> None:
+        self._counters.append((name, text, labels, reader))
+
+    def render(self) -> bytes:
+        """The text exposition format."""
+        # Imported when first scraped: a gateway nobody scrapes does without.
+        from prometheus_client.core import (
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+            Metric,
+        )
+        from prometheus_client.exposition import generate_latest
+        from prometheus_client.registry import Collector, CollectorRegistry
+
+        metrics = self
+
+        class Snapshot(Collector):
+            def collect(self) -> Iterable[Metric]:
+                for name, text, labels, reader in metrics._all_counters():
+                    family = CounterMetricFamily(name.removesuffix("_total"), text, labels=labels)
+                    for values, amount in reader():
+                        family.add_metric(values, amount)
+                    yield family
+                for name, text, labels, reader in metrics._gauges:
+                    gauge = GaugeMetricFamily(name, text, labels=labels)
+                    for values, amount in reader():
+                        gauge.add_metric(values, amount)
+                    yield gauge
+                for name, text, labels, histogram in metrics._histograms():
+                    shown = HistogramMetricFamily(name, text, labels=labels)
+                    for values, row in list(histogram.values.items()):
+                        shown.add_metric(values, _cumulated(histogram.bounds, row), row[-1])
+                    yield shown
+
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(Snapshot())
+        return generate_latest(registry)
+
+    def _all_counters(self) -> Iterable[tuple[str, str, tuple[str, ...], Reader]]:
+        yield from self._counters
+        for name, text, labels, counter in (
+            ("smg_http_requests_total", "Requests by route.", ("method", "path"), self.requests),
+            (
+                "smg_http_responses_total",
+                "Answers by route, status and the gateway's error code.",
+                ("path", "status_code", "error_code"),
+                self.responses,
+            ),
+            (
+                "smg_worker_requests_total",
+                "Requests a worker was chosen for.",
+                ("worker",),
+                self.worker_requests,
+            ),
+        ):
+            yield name, text, labels, counter.values.copy().items
+
+    def _histograms(self) -> Iterable[tuple[str, str, tuple[str, ...], Histogram]]:
+        yield (
+            "smg_http_request_duration_seconds",
+            "From a request's head to the end of its answer.",
+            ("method", "path"),
+            self.durations,
+        )
+        yield (
+            "smg_router_ttft_seconds",
+            "From a request's head to the first byte of the worker's answer.",
+            ("endpoint",),
+            self.first_bytes,
+        )
+
+
+def _cumulated(bounds: Sequence[float], row: Sequence[float]) -> list[tuple[str, float]]:
+    total, buckets = 0.0, []
+    for bound, count in zip((*map(str, bounds), "+Inf"), row, strict=False):
+        total += count
+        buckets.append((bound, total))
+    return buckets

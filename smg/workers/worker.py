@@ -1,0 +1,133 @@
+"""One registered engine or external provider: what is known about it and its present state.
+
+Plain attributes on purpose: routing reads `load`, `status` and `breaker` for every request.
+"""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from smg.config.specs import WorkerUrl
+from smg.workers.breaker import Breaker
+
+EXTERNAL = "external"
+
+
+class Status(enum.Enum):
+    """Only `READY` workers are routed to; all but `DRAINING` are probed."""
+
+    PENDING = "pending"
+    READY = "ready"
+    NOT_READY = "not_ready"
+    FAILED = "failed"
+    DRAINING = "draining"
+
+
+class Backend(Protocol):
+    """The protocol one worker speaks; made by the composition root."""
+
+    async def forward(self, x: Any, call: Any, lease: Any) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class ModelCard(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model a worker serves, as shown and accepted by `/workers`."""
+
+    id: str
+    aliases: tuple[str, ...] = ()
+    model_type: msgspec.Raw | None = None
+    context_length: int | None = None
+    provider: str | None = None
+
+
+class HealthOptions(msgspec.Struct, frozen=True):
+    """How one worker is probed and drained; seconds."""
+
+    endpoint: str = "/health"
+    timeout_s: float = 5.0
+    interval_s: float = 60.0
+    success_threshold: int = 2
+    failure_threshold: int = 3
+    disabled: bool = False
+    drain_settle_s: float = 5.0
+
+
+class Worker:
+    """`url` is the canonical text it was registered under, without a trailing slash."""
+
+    __slots__ = (
+        "aliases",
+        "api_key",
+        "backend",
+        "breaker",
+        "cards",
+        "connection_mode",
+        "cost",
+        "health",
+        "id",
+        "labels",
+        "load",
+        "model_id",
+        "models",
+        "priority",
+        "provider",
+        "runtime",
+        "status",
+        "target",
+        "url",
+        "worker_type",
+    )
+
+    def __init__(
+        self,
+        target: WorkerUrl,
+        breaker: Breaker,
+        health: HealthOptions | None = None,
+        cards: Iterable[ModelCard] = (),
+        runtime: str = "unspecified",
+        api_key: str | None = None,
+        provider: str | None = None,
+        labels: dict[str, str] | None = None,
+        priority: int = 50,
+        cost: float = 1.0,
+    ) -> None:
+        self.id = str(uuid.uuid4())
+        self.target = target
+        self.url = str(target)
+        self.breaker = breaker
+        self.health = health or HealthOptions()
+        self.runtime = runtime
+        self.api_key = api_key
+        self.provider = provider
+        self.labels = dict(labels or {})
+        self.priority = priority
+        self.cost = cost
+        self.worker_type = "regular"
+        self.connection_mode = "http"
+        self.status = Status.PENDING
+        self.load = 0
+        self.backend: Backend | None = None
+        self.set_cards(cards)
+
+    @property
+    def is_external(self) -> bool:
+        """A provider on the Internet: not probed, not listed, reached with the caller's key."""
+        return self.runtime == EXTERNAL
+
+    @property
+    def takes_any_model(self) -> bool:
+        """A provider whose models are unknown: it is asked for every model nobody else serves."""
+        return self.runtime == EXTERNAL and not self.models
+
+    def set_cards(self, cards: Iterable[ModelCard]) -> None:
+        """Replace the models served; the registry must be refreshed afterwards."""
+        self.cards = tuple(cards)
+        self.models = tuple(card.id for card in self.cards)
+        self.model_id = self.models[0] if self.models else ""
+        self.aliases = {alias: card.id for card in self.cards for alias in card.aliases}

@@ -1,0 +1,85 @@
+"""Worker specifications: what is accepted, refused, merged."""
+
+import msgspec
+import pytest
+
+from smg.workers.spec import HealthSpec, WorkerSpec, is_header_value, provider_name, provider_of_model
+from smg.workers.worker import HealthOptions
+
+
+def test_unknown_members_are_ignored() -> None:
+    spec = msgspec.json.decode(b'{"url": "http://h", "http_pool": {"a": 1}, "x": []}', type=WorkerSpec)
+    assert spec.url == "http://h"
+    assert spec.problem() is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b'{"url": 5}',
+        b'{"url": "u", "worker_type": "bad"}',
+        b'{"url": "u", "priority": -1}',
+        b'{"url": "u", "priority": 4294967296}',
+        b'{"url": "u", "cost": -0.5}',
+        b'{"url": "u", "labels": {"a": 1}}',
+        b'{"url": "u", "models": [{}]}',
+        b'{"url": "u", "health": {"timeout_secs": 0}}',
+        b'{"url": "u", "runtime_type": "unknown"}',
+    ],
+)
+def test_wrong_types_are_not(body: bytes) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(body, type=WorkerSpec)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"url": "u", "worker_type": "prefill"}',
+        b'{"url": "u", "connection_mode": "grpc"}',
+        b'{"url": "u", "api_key": ""}',
+        b'{"url": "u", "api_key": "a\\r\\nX: y"}',
+        b'{"url": "u", "models": [{"id": ""}]}',
+    ],
+)
+def test_what_is_not_built_or_can_not_be_sent_is_a_problem(body: bytes) -> None:
+    assert msgspec.json.decode(body, type=WorkerSpec).problem()
+
+
+def test_runtime_has_two_spellings() -> None:
+    assert WorkerSpec(url="u", runtime="vllm").engine == "vllm"
+    assert WorkerSpec(url="u", runtime_type="sglang").engine == "sglang"
+    assert WorkerSpec(url="u").engine == "unspecified"
+
+
+def test_health_members_that_were_given_replace_the_others() -> None:
+    merged = HealthSpec(timeout_secs=1, drain_settle_secs=0).over(HealthOptions())
+    assert merged == HealthOptions(timeout_s=1, drain_settle_s=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "host", "provider"),
+    [
+        ("grok", "h", "xai"),
+        ("Google", "h", "gemini"),
+        ("mine", "api.openai.com", "mine"),
+        (None, "api.openai.com", "openai"),
+        (None, "x.ai", "xai"),
+        (None, "notx.ai", None),
+        (None, "openai.com.example", None),
+    ],
+)
+def test_provider(given: str | None, host: str, provider: str | None) -> None:
+    assert provider_name(given, host) == provider
+
+
+def test_provider_of_a_model() -> None:
+    assert provider_of_model("claude-x") == "anthropic"
+    assert provider_of_model("llama") is None
+
+
+def test_header_values() -> None:
+    assert is_header_value("schlüssel")
+    assert not is_header_value(" a")
+    assert not is_header_value("a\n")
