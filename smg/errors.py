@@ -234,7 +234,7 @@ def no_workers() -> GatewayError:
 def call_upstream_connection_failed() -> GatewayError:
     message = "The worker could not be reached"
     return GatewayError(
-        502, "call_upstream_connection_failed", message, source=Source.WORKER, retry=Retry.OTHER_WORKER
+        502, "call_upstream_connection_failed", message, source=Source.WORKER, retry=Retry.YES
     )
 
 
@@ -242,7 +242,7 @@ def call_upstream_request_error(
     message: str = "The worker closed the connection before it answered",
 ) -> GatewayError:
     return GatewayError(
-        502, "call_upstream_request_error", message, source=Source.WORKER, retry=Retry.OTHER_WORKER
+        502, "call_upstream_request_error", message, source=Source.WORKER, retry=Retry.YES
     )
 
 

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 
 from smg.sim import faults, generation, scoring
-from smg.sim.connection import JSON, TEXT, Listener, Reply
+from smg.sim.connection import Listener
 from smg.sim.generation import Generation
 from smg.sim.http import Request
 from smg.sim.options import Options
 from smg.sim.prefix_cache import PrefixCache
 from smg.sim.probes import PROBES, Load
 from smg.sim.prompts import Refused
+from smg.sim.reply import JSON, TEXT, Reply
 from smg.sim.schedule import Scheduler
 from smg.sim.shapes import Usage
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from smg.sim.connection import Reply
 from smg.sim.options import Options
 from smg.sim.prefix_cache import count_tokens
 from smg.sim.prompts import (
@@ -20,6 +19,7 @@ from smg.sim.prompts import (
     listed,
     stops,
 )
+from smg.sim.reply import Reply
 from smg.sim.shapes import DONE, ChatShape, CompletionShape, GenerateShape, Shape, Usage
 from smg.sim.text import Limits, compose
 

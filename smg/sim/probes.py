@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from smg.sim.connection import JSON, TEXT
 from smg.sim.options import Options
+from smg.sim.reply import JSON, TEXT
 
 SGLANG_VERSION = "0.5.21"
 VLLM_VERSION = "0.11.0"

@@ -11,7 +11,7 @@ import signal
 from typing import Any
 
 import pytest
-from conftest import Processes, Running, children_of, is_alive, wait_until
+from processes import Processes, Running, children_of, is_alive, wait_until
 
 
 def start(processes: Processes, port: int, *words: str) -> tuple[Running, list[int]]:

@@ -9,7 +9,7 @@ import socket
 from typing import Any
 
 import pytest
-from conftest import Processes, wait_until
+from processes import Processes, wait_until
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 

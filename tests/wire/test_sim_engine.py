@@ -106,9 +106,10 @@ async def stream(engine: Engine, path: str, body: dict[str, Any]) -> list[Any]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(BOUND_SECS):
-        while not condition():
-            await asyncio.sleep(0.005)
+    end = asyncio.get_running_loop().time() + BOUND_SECS
+    while not condition():
+        assert asyncio.get_running_loop().time() < end
+        await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ async def until(condition: Callable[[], object]) -> None:
             ["/health", "/v1/models", "/version", "/load", "/metrics", "/ping"],
             ["/server_info", "/get_server_info", "/model_info", "/get_load", "/v1/loads", "/health_generate"],
         ),
-        ("generic", ["/health", "/v1/models"], ["/version", "/server_info", "/metrics", "/load", "/v1/loads"]),
+        ("generic", ["/health", "/v1/models"], ["/version", "/server_info", "/metrics", "/load"]),
     ],
 )  # fmt: skip
 async def test_probes(kind: Any, present: list[str], absent: list[str]) -> None:
@@ -375,7 +376,8 @@ async def test_http_1_0_gets_a_stream_without_chunks() -> None:
 
 async def test_body_limit_and_malformed_bytes() -> None:
     async with running(Options(max_body_bytes=50)) as engine:
-        assert (await send(engine, encode("POST", "/v1/completions", b"x" * 51)))[0] == 413
+        # the answer arrives although the body was not read
+        assert (await send(engine, encode("POST", "/v1/completions", b"x" * 5_000_000)))[0] == 413
         assert (await send(engine, b"nonsense\r\n\r\n"))[0] == 400
         await until(lambda: engine.state()["connections_open"] == 0)
 
