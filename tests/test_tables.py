@@ -26,7 +26,7 @@ OURS = {
     "--state-redis-url",
 }
 # The default of the list is a value that is not built yet.
-OTHER_DEFAULTS = {"--policy": ("cache_aware", "round_robin")}
+OTHER_DEFAULTS = {"--policy": ("cache_aware", None)}
 
 
 def written_default(field: Field) -> object:

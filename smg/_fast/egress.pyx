@@ -208,8 +208,6 @@ cdef class Egress(Upstream):
             if verdict:
                 self._fail(verdict)
                 return
-        if self.relay.streaming and self.exchange is not None:
-            self.exchange.reply.flush()
 
     cdef Py_ssize_t _take_head(self, bytes data, Py_ssize_t at) except -2:
         """Read the head at `at`; where the body begins, or -1 when there is nothing more to do now."""

@@ -39,7 +39,6 @@ cdef class Reply(Timed):
     cdef void start(self, int status, bytes reason, bytes lines, long long length) except *
     cdef void chunk(self, bytes data) except *
     cdef void raw(self, bytes data) except *
-    cdef void flush(self) except *
     cdef void end(self, bint terminated) except *
     cdef void abort(self) noexcept
 

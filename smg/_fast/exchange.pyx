@@ -74,9 +74,6 @@ cdef class Reply(Timed):
     cdef void raw(self, bytes data) except *:
         pass
 
-    cdef void flush(self) except *:
-        pass
-
     cdef void end(self, bint terminated) except *:
         pass
 

@@ -21,10 +21,14 @@ cdef class Front:
     cdef readonly Counts counts
     cdef readonly set open
     cdef public bint draining
+    cdef list _dirty                # connections with bytes of a stream to write
+    cdef bint _flushing             # their flush is scheduled
     cdef dict _routes
     cdef object _serve
     cdef object _refuse
     cdef object _make_fallback
+
+    cdef void _flush_later(self, Ingress one) except *
 
 
 cdef class Ingress(Reply):
@@ -38,7 +42,7 @@ cdef class Ingress(Reply):
     cdef bytes _rest                # received, not yet consumed from `_at` on
     cdef Py_ssize_t _at
     cdef Py_ssize_t _scanned        # how much of a partial head was searched for its end
-    cdef bytes _out                 # the head of an answer, waiting for what follows it
+    cdef bytes _out                 # bytes of a stream that wait for the end of the loop's turn
     cdef list _pieces
     cdef bytes _body                # a large body, filled in place by the receiver
     cdef long long _have            # bytes of the body so far
@@ -52,6 +56,7 @@ cdef class Ingress(Reply):
     cdef bint _advancing
 
     cdef void _advance(self) except *
+    cdef void _flush_now(self) except *
     cdef bint _take_head(self) except -1
     cdef void _begin(self, RequestHead head) except *
     cdef bint _take_body(self) except -1

@@ -39,6 +39,7 @@ cdef class Front:
         self.limits = limits
         self.counts = counts
         self.open = set()
+        self._dirty = []
         self._routes = routes
         self._serve = serve
         self._refuse = refuse
@@ -55,6 +56,24 @@ cdef class Front:
             if (<Ingress>one).state != INGRESS_HEAD:
                 count += 1
         return count
+
+    cdef void _flush_later(self, Ingress one) except *:
+        """Write the connection's bytes when every worker connection that is readable now has been read.
+
+        Writes in a row wake a client process once; a write after each read would wake it every time,
+        which costs more than all the rest of an event.
+        """
+        self._dirty.append(one)
+        if not self._flushing:
+            self._flushing = True
+            self.limits.loop.call_soon(self._flush)
+
+    def _flush(self):
+        cdef list dirty = self._dirty
+        self._dirty = []
+        self._flushing = False
+        for one in dirty:
+            (<Ingress>one)._flush_now()
 
     def close_idle(self):
         """Close the connections that are between two messages; the others close after theirs."""
@@ -408,9 +427,11 @@ cdef class Ingress(Reply):
         self._finished()
 
     cdef void start(self, int status, bytes reason, bytes lines, long long length) except *:
-        self._out = self._answer_head(status, reason, lines, length)
         if length >= 0:
+            self.raw(self._answer_head(status, reason, lines, length))
             self.takes_chunks = False                            # the body's bytes are the payload's
+        else:
+            self.raw(self._answer_head(status, reason, lines, length))
 
     cdef void chunk(self, bytes data) except *:
         """Payload; goes out as one chunk."""
@@ -421,20 +442,22 @@ cdef class Ingress(Reply):
     cdef void raw(self, bytes data) except *:
         """Bytes framed as the answer's head says."""
         if self._out is not None:
-            data, self._out = self._out + data, None
-        if self.state != INGRESS_CLOSED:
-            self.transport.write(data)
+            self._out = self._out + data
+        elif self.state != INGRESS_CLOSED:
+            self._out = data
+            self.front._flush_later(self)
 
-    cdef void flush(self) except *:
-        if self._out is not None:
-            data, self._out = self._out, None
+    cdef void _flush_now(self) except *:
+        cdef bytes data = self._out
+        if data is not None:
+            self._out = None
             if self.state != INGRESS_CLOSED:
                 self.transport.write(data)
 
     cdef void end(self, bint terminated) except *:
         if self.takes_chunks and not terminated:
             self.raw(b"0\r\n\r\n")
-        self.flush()
+        self._flush_now()
         if not self.takes_chunks and self.head.minor == 0:
             self._keep = False
         self._finished()

@@ -226,6 +226,5 @@ cdef class Relay:
             self._pinged = now
             if self._between_frames():
                 x.reply.chunk(_PING)
-                x.reply.flush()
         if self.limits.between_s > 0 or self._pings():
             self._arm(now)

@@ -61,7 +61,9 @@ def _text(surface: Surface, found: Members, name: bytes) -> str | None:
     if raw is None or (raw == b"null" and not surface.needs_model):
         return None
     if not raw.startswith(b'"'):
-        raise _misfit(surface, f"{name.decode()}: invalid type, expected a string", found.text, _start(found, name))
+        raise _misfit(
+            surface, f"{name.decode()}: invalid type, expected a string", found.text, _start(found, name)
+        )
     text: str = msgspec.json.decode(raw)
     return text
 
@@ -71,7 +73,9 @@ def _flag(surface: Surface, found: Members, name: bytes) -> bool:
     if raw is None or raw == b"null" or raw == b"false":
         return False
     if raw != b"true":
-        raise _misfit(surface, f"{name.decode()}: invalid type, expected a boolean", found.text, _start(found, name))
+        raise _misfit(
+            surface, f"{name.decode()}: invalid type, expected a boolean", found.text, _start(found, name)
+        )
     return True
 
 

@@ -8,7 +8,8 @@ from smg.api.request_id import DEFAULT_PREFIX, PREFIXES
 
 
 class Surface(msgspec.Struct, frozen=True):
-    """One endpoint. `endpoint` is its label in metrics; `may_pipe`: a large body may go to the worker unread."""
+    """One endpoint. `endpoint` is its label in metrics; `may_pipe`: a large body may go to the worker
+    unread."""
 
     path: str
     endpoint: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from typing import Any, cast
+from typing import Any
 
 from smg import errors
 from smg._fast import exchange as fast
@@ -101,7 +101,12 @@ class HttpBackend:
             return b"%b%bcontent-length: %d\r\n\r\n" % (fixed, source.forward, length)
         if not is_valid(sent_id):
             sent_id = x.request_id
-        return b"%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (fixed, source.forward, sent_id, length)
+        return b"%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
+            fixed,
+            source.forward,
+            sent_id,
+            length,
+        )
 
     async def _connect(self) -> Egress:
         # A task of its own, since the exchange's driver is none and a timeout needs one.
@@ -118,14 +123,14 @@ class HttpBackend:
     async def _open(self) -> Egress:
         target = self._worker.target
         async with asyncio.timeout(self._connect_s):
-            _, egress = await self._loop.create_connection(
-                self._pool.make,  # type: ignore[arg-type]
+            _, egress = await self._loop.create_connection(  # type: ignore[type-var]
+                self._pool.make,
                 target.host,
                 target.port,
                 ssl=self._tls,
                 server_hostname=target.host if self._tls is not None else None,
             )
-        return cast(Egress, egress)
+        return egress
 
 
 def tls_context(ca_paths: list[str], cert_path: str | None, key_path: str | None) -> ssl.SSLContext:

@@ -260,14 +260,15 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True):
     """Which worker gets a request. `model_alias` holds resolved aliases: chains are followed by load.py."""
 
     policy: Annotated[
-        str,
+        str | None,
         Option(
             group=ROUTING,
             choices=BUILT_POLICIES,
-            help="How a worker is chosen among those that serve the model. The default becomes cache_aware "
-            "once that policy is built.",
+            help="How a worker is chosen among those that serve the model. Unset: the workers in turn, and "
+            "every body is read and checked, as it will be by cache_aware, the default once that policy is "
+            "built. A policy named here reads no text: a large body may go to its worker as it arrives.",
         ),
-    ] = "round_robin"
+    ] = None
     model_alias: Annotated[
         tuple[ModelAlias, ...],
         Option(

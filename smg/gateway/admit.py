@@ -20,7 +20,8 @@ class Origins(Protocol):
 
 
 class Admission:
-    """`origins`: None when no browser may call. `request_s`, `stall_s`: timeouts of the body in seconds, for the messages of their errors."""
+    """`origins`: None when no browser may call. `request_s`, `stall_s`: timeouts of the body in seconds,
+    for the messages of their errors."""
 
     def __init__(
         self,

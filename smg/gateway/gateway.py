@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from smg import errors
@@ -11,7 +12,7 @@ from smg.gateway.route import Router, retry_of_status
 
 
 class Gateway:
-    """`pipe_above_bytes`: bodies larger than this may go to the worker unread; -1: every body may."""
+    """`pipe_above_bytes`: bodies larger than this may go to the worker unread; None: no body may."""
 
     __slots__ = ("_pipe_above", "admission", "record", "router")
 
@@ -20,12 +21,12 @@ class Gateway:
         admission: Admission,
         router: Router,
         record: Callable[[Exchange], None],
-        pipe_above_bytes: int,
+        pipe_above_bytes: int | None,
     ) -> None:
         self.admission = admission
         self.router = router
         self.record = record
-        self._pipe_above = pipe_above_bytes
+        self._pipe_above = pipe_above_bytes if pipe_above_bytes is not None else sys.maxsize
 
     def may_pipe(self, x: Exchange) -> bool:
         """May the body go to the worker as it arrives, unparsed? Nothing of it is checked then."""

@@ -22,13 +22,15 @@ ELSEWHERE = frozenset({500})
 class Lease:
     """A worker chosen for one attempt, counted in its load until the attempt ends.
 
-    `outcome`: True and False tell the breaker of success and failure, None tells it nothing.
+    `outcome`: True and False tell the breaker of success and failure, None tells it nothing. A request
+    that fails again on a worker it has tried (`again`) is no further failure for the breaker.
     """
 
-    __slots__ = ("outcome", "worker")
+    __slots__ = ("again", "outcome", "worker")
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, again: bool) -> None:
         self.worker = worker
+        self.again = again
         self.outcome: bool | None = None
 
     def __enter__(self) -> Lease:
@@ -40,7 +42,7 @@ class Lease:
     ) -> None:
         worker = self.worker
         worker.load -= 1
-        if self.outcome is None:
+        if self.outcome is None or (self.again and not self.outcome):
             worker.breaker.release()
         else:
             worker.breaker.record(self.outcome, time.monotonic())
@@ -83,7 +85,7 @@ class Router:
             worker = self._among_allowed(entry.ready, tried, call, now)
         if worker is None:
             raise errors.no_available_workers(model or "")
-        return Lease(worker)
+        return Lease(worker, worker in tried)
 
     def _among_allowed(
         self, ready: tuple[Worker, ...], tried: tuple[Worker, ...], call: Call, now: float

@@ -24,7 +24,7 @@ class HandedOver(RequestHandler):
         super().__init__(
             server,
             loop=loop,
-            access_log=None,
+            access_log=None,  # type: ignore[arg-type]
             keepalive_timeout=_NEVER_S,
             max_line_size=_HEAD_BYTES,
             max_field_size=_HEAD_BYTES,

@@ -49,6 +49,7 @@ log = logs.get("lifecycle")
 SETTLE_S = 5.0
 """How long the gateway still accepts after SIGTERM, so that balancers see `/readiness` fail first."""
 LINGER_S = 2.0
+DEFAULT_POLICY = "round_robin"
 
 
 def run(config: Config) -> int:
@@ -56,7 +57,9 @@ def run(config: Config) -> int:
     try:
         stop_logs = logs.setup(config.telemetry)
     except OSError as error:
-        print(f"smg launch: cannot write logs to {config.telemetry.log_dir}: {error.strerror}", file=sys.stderr)
+        print(
+            f"smg launch: cannot write logs to {config.telemetry.log_dir}: {error.strerror}", file=sys.stderr
+        )
         return 1
     try:
         return uvloop.run(_main(config))
@@ -143,12 +146,14 @@ class Server:
             routes={surface.path.encode(): surface for surface in SURFACES},
             serve=self._serving(deps),
             refuse=_refuse,
-            make_fallback=handing_over(runner.server),  # type: ignore[arg-type]
+            make_fallback=handing_over(runner.server),
         )
         watch(self.metrics, self.counts, self.registry, self.front)
         await self._listen(sockets, deps)
         self.registrar.add_configured()
-        log.info("listening", urls=self._listener.urls, workers=[str(u) for u in self.config.workers.worker_urls])
+        log.info(
+            "listening", urls=self._listener.urls, workers=[str(u) for u in self.config.workers.worker_urls]
+        )
 
     @property
     def urls(self) -> list[str]:
@@ -207,7 +212,7 @@ class Server:
         if listen.tls_cert_path is not None and listen.tls_key_path is not None:
             tls = server_tls(listen.tls_cert_path, listen.tls_key_path)
         await self._listener.start(self.front, sockets, tls)  # type: ignore[arg-type]
-        metrics_host = telemetry.prometheus_host or ("::" if ":" in listen.host else "0.0.0.0")  # noqa: S104
+        metrics_host = telemetry.prometheus_host or ("::" if ":" in listen.host else "0.0.0.0")
         await self._side_port(build_metrics_app(self.metrics), metrics_host, telemetry.prometheus_port)
         if listen.health_check_port is not None:
             await self._side_port(build_probe_app(deps), listen.host, listen.health_check_port)
@@ -264,9 +269,12 @@ class Server:
             config.listen.stream_body_stall_timeout_secs,
             deps.cors if deps.cors.is_on else None,
         )
-        router = Router(self.registry, POLICIES[config.routing.policy](), config.retry)
+        policy = config.routing.policy
+        router = Router(self.registry, POLICIES[policy or DEFAULT_POLICY](), config.retry)
         pipe_above = -1 if config.retry.disable_retries else config.listen.max_buffered_request_bytes
-        gateway = Gateway(admission, router, Recorder(self.metrics), pipe_above)
+        gateway = Gateway(
+            admission, router, Recorder(self.metrics), pipe_above if policy is not None else None
+        )
 
         return lambda x: serve(x, gateway)
 

@@ -91,7 +91,10 @@ class Listener:
         self.urls: list[str] = []
 
     async def start(
-        self, factory: Callable[[], asyncio.BaseProtocol], sockets: list[socket.socket], tls: ssl.SSLContext | None
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        sockets: list[socket.socket],
+        tls: ssl.SSLContext | None,
     ) -> None:
         loop = asyncio.get_running_loop()
         for one in sockets:
@@ -122,5 +125,5 @@ def _url(one: socket.socket, tls: bool) -> str:
     if one.family == socket.AF_UNIX:
         return f"unix:{one.getsockname()}"
     host, port = one.getsockname()[:2]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"{'https' if tls else 'http'}://{shown}:{port}"

@@ -33,7 +33,9 @@ def watch(metrics: Metrics, counts: Counts, registry: Registry, front: Front) ->
         "smg_http_connections_active", "Open client connections.", (), lambda: [((), counts.connections)]
     )
     metrics.gauge("smg_http_busy_connections", "Connections with a request.", (), lambda: [((), front.busy)])
-    metrics.gauge("smg_upstream_connections", "Open worker connections.", (), lambda: [((), counts.upstreams)])
+    metrics.gauge(
+        "smg_upstream_connections", "Open worker connections.", (), lambda: [((), counts.upstreams)]
+    )
     metrics.gauge(
         "smg_worker_requests_active",
         "Requests in flight to a worker.",
