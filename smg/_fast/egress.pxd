@@ -34,8 +34,11 @@ cdef class Egress(Upstream):
     cdef ResponseHead _head
     cdef long long _left
     cdef bint _body_open           # the request's body is still being sent
+    cdef object _source            # an iterator it comes from
+    cdef bint _full                # the transport takes no more for now
 
     cdef void _close(self) except *
+    cdef void _pump(self) except *
     cdef void _fail(self, int outcome) except *
     cdef void _read(self, bytes data) except *
     cdef Py_ssize_t _take_head(self, bytes data, Py_ssize_t at) except -2

@@ -69,7 +69,7 @@ cdef class Egress(Upstream):
 
     # ---- what the exchange asks for
 
-    cdef void begin(self, Exchange x, bytes head, bytes body) except *:
+    cdef void begin(self, Exchange x, bytes head, object body) except *:
         if self.state != EGRESS_IDLE:
             x.finish_attempt(DIED)
             return
@@ -80,12 +80,27 @@ cdef class Egress(Upstream):
         self._body_open = x.piped
         self.relay.attach(x)
         self.pool.limits.first_byte.arm(self)
-        if body is None or not body:
+        if body is None:
             self.transport.write(head)
+        elif not isinstance(body, bytes):
+            self._body_open = True
+            self._source = body
+            self.transport.write(head)
+            self._pump()
         elif PyBytes_GET_SIZE(body) <= _JOINED:
-            self.transport.write(head + body)
+            self.transport.write(head + <bytes>body)
         else:
             self.transport.writelines((head, body))
+
+    cdef void _pump(self) except *:
+        """Send what the source gives, until the transport is full."""
+        while self._source is not None and not self._full and self.state != EGRESS_CLOSED:
+            piece = next(self._source, None)
+            if piece is None:
+                self._source = None
+                self._body_open = False
+            else:
+                self.transport.write(piece)
 
     cdef void body_piece(self, bytes data) except *:
         if self.state != EGRESS_CLOSED and self._body_open:
@@ -114,6 +129,7 @@ cdef class Egress(Upstream):
         """The exchange has no more use for the answer: the worker shall stop working on it."""
         self.relay.detach()
         self.exchange = None
+        self._source = None
         if self.state != EGRESS_CLOSED:
             self.state = EGRESS_CLOSED
             self.disarm()
@@ -135,6 +151,7 @@ cdef class Egress(Upstream):
     # ---- how it ends
 
     cdef void _close(self) except *:
+        self._source = None
         if self.state != EGRESS_CLOSED:
             self.state = EGRESS_CLOSED
             self.disarm()
@@ -331,9 +348,17 @@ cdef class Egress(Upstream):
         self._fail(DIED if self.state == EGRESS_HEAD else CUT)
 
     def pause_writing(self):
+        self._full = True
         if self._body_open and self.exchange is not None and self.exchange.reply is not None:
             self.exchange.reply.pause_body()
 
     def resume_writing(self):
+        self._full = False
+        if self._source is not None:
+            try:
+                self._pump()
+            except OSError:
+                self._fail(DIED)
+            return
         if self.exchange is not None and self.exchange.reply is not None:
             self.exchange.reply.resume_body()

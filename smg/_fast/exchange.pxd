@@ -48,7 +48,7 @@ cdef class Upstream(Timed):
     cdef readonly bint heard         # a byte of the answer has come
     cdef bint paused                 # the client is too slow: nothing is read
 
-    cdef void begin(self, Exchange x, bytes head, bytes body) except *
+    cdef void begin(self, Exchange x, bytes head, object body) except *
     cdef void body_piece(self, bytes data) except *
     cdef void body_end(self, bint chunked) except *
     cdef void pause(self) noexcept
@@ -64,6 +64,7 @@ cdef class Exchange(Timed):
     cdef Upstream upstream            # the worker connection in use
     cdef Limits limits
     cdef readonly bytes body
+    cdef object sink                  # takes the body piece by piece instead
     cdef readonly int received        # Received
     cdef readonly int outcome         # Outcome
     cdef readonly ResponseHead answer_head

@@ -84,7 +84,7 @@ cdef class Reply(Timed):
 cdef class Upstream(Timed):
     """The worker side of an exchange: takes the request, gives the answer to the relay."""
 
-    cdef void begin(self, Exchange x, bytes head, bytes body) except *:
+    cdef void begin(self, Exchange x, bytes head, object body) except *:
         pass
 
     cdef void body_piece(self, bytes data) except *:
@@ -199,8 +199,15 @@ cdef class Exchange(Timed):
             self.reply.collect(self, limit)
         return self
 
+    def receive_into(self, sink, long long limit):
+        """Give `sink` the body's pieces as they arrive, at most `limit` bytes; await the result, then look
+        at `received`. A ValueError of `sink` ends the receipt as malformed."""
+        self.sink = sink
+        return self.receive_body(limit)
+
     cdef void body_arrived(self, bytes body, int received) except *:
         self.body = body
+        self.sink = None
         self.received = received
         self.disarm()
         self._wake()
@@ -221,8 +228,9 @@ cdef class Exchange(Timed):
 
     # ---- one attempt at a worker
 
-    def send(self, Upstream upstream, bytes head, bytes body):
-        """Send the request to a worker; await the result, then look at `outcome`."""
+    def send(self, Upstream upstream, bytes head, body):
+        """Send the request to a worker; await the result, then look at `outcome`. `body`: bytes, an
+        iterator of bytes that is read as fast as the worker takes them, or None."""
         self._ready = False
         self.outcome = PENDING
         self.answer_head = None

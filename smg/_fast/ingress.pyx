@@ -224,7 +224,7 @@ cdef class Ingress(Reply):
         self._at += size
         self._left -= size
         self._body_piece(data)
-        if self._left == 0:
+        if self._left == 0 and self.state != INGRESS_UNREAD:
             self._body_complete()
         return True
 
@@ -270,6 +270,11 @@ cdef class Ingress(Reply):
         if self.state == INGRESS_PIPE:
             if self.exchange.upstream is not None:
                 self.exchange.upstream.body_piece(data)
+        elif self.exchange.sink is not None:
+            try:
+                self.exchange.sink(data)
+            except ValueError:
+                self._body_failed(BODY_MALFORMED)
         elif self._pieces is None:
             self._pieces = [data]
         else:
@@ -365,7 +370,7 @@ cdef class Ingress(Reply):
         elif self.head.expects_continue:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self.front.limits.body_stall.arm(self)
-        if self._left > _IN_PLACE and not self.head.chunked:
+        if self._left > _IN_PLACE and not self.head.chunked and x.sink is None:
             self._receive_in_place()
         elif self._paused:
             self._paused = False

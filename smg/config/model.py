@@ -269,6 +269,14 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True):
             "built. A policy named here reads no text: a large body may go to its worker as it arrives.",
         ),
     ] = None
+    enable_igw: Annotated[
+        bool,
+        Option(
+            group=ROUTING,
+            help="Expect several models: every body is read for its model. Any number of models is served "
+            "without it as well.",
+        ),
+    ] = False
     model_alias: Annotated[
         tuple[ModelAlias, ...],
         Option(

@@ -155,13 +155,6 @@ REFUSALS: tuple[Refusal, ...] = (
         ("--dp-aware", "--dp-minimum-tokens-scheduler"),
     ),
     Refusal(
-        "Multi-model mode",
-        "the gateway serves any number of models at once without it; leave the option out",
-        (),
-        ("--enable-igw",),
-        never=True,
-    ),
-    Refusal(
         "Prefill/decode disaggregation",
         "give workers that do both with --worker-urls",
         (

@@ -51,7 +51,7 @@ async def attempt(x: Exchange, gw: Gateway, call: Call) -> None:
                 await worker.backend.forward(x, call, lease)  # type: ignore[union-attr]
             except GatewayError as error:
                 failed = error
-        if failed is None and x.outcome != fast.ANSWERED:
+        if failed is None and (x.outcome != fast.ANSWERED or x.started):
             if x.outcome == fast.BODY_FAILED:
                 raise gw.admission.body_error(x.received)
             return

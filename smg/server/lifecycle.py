@@ -272,9 +272,8 @@ class Server:
         policy = config.routing.policy
         router = Router(self.registry, POLICIES[policy or DEFAULT_POLICY](), config.retry)
         pipe_above = -1 if config.retry.disable_retries else config.listen.max_buffered_request_bytes
-        gateway = Gateway(
-            admission, router, Recorder(self.metrics), pipe_above if policy is not None else None
-        )
+        may_pipe = policy is not None and not config.routing.enable_igw
+        gateway = Gateway(admission, router, Recorder(self.metrics), pipe_above if may_pipe else None)
 
         return lambda x: serve(x, gateway)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from control_plane import control_plane, until
-from fake_engine import FakeEngine
+from tests.wire.control_plane import control_plane, until
+from tests.wire.fake_engine import FakeEngine
 
 from smg.server.app import build_probe_app
 from smg.workers.worker import Status

@@ -4,7 +4,7 @@ import io
 from typing import Any
 
 import pytest
-from control_plane import control_plane
+from tests.wire.control_plane import control_plane
 
 ADMIN_ROUTES = [
     ("GET", "/workers"),

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
-from control_plane import control_plane
-from fake_engine import FakeEngine
+from tests.wire.control_plane import control_plane
+from tests.wire.fake_engine import FakeEngine
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trustme
 from aiohttp import web
-from control_plane import control_plane, until
-from fake_engine import FakeEngine
+from tests.wire.control_plane import control_plane, until
+from tests.wire.fake_engine import FakeEngine
 
 from smg.workers.worker import Status
 
