@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from smg import errors
@@ -37,8 +39,8 @@ def is_json_type(content_type: bytes | None) -> bool:
     return kind == b"application/json" or (kind.startswith(b"application/") and kind.endswith(b"+json"))
 
 
-def decode(surface: Surface, body: bytes, aliases: dict[str, str]) -> Call:
-    """Check the body and read the call from it; raises 400 (422 for `/generate` bodies that do not fit)."""
+def decode(surface: Surface, body: bytes, resolve: Callable[[str], str]) -> Call:
+    """Check the body and read the call from it; `resolve` gives a model's canonical name. Raises 400 (422 for `/generate` bodies that do not fit)."""
     try:
         found = members(body)
     except JsonError as error:
@@ -48,8 +50,8 @@ def decode(surface: Surface, body: bytes, aliases: dict[str, str]) -> Call:
     model = _text(surface, found, b"model")
     if model is None and surface.needs_model:
         raise _misfit(surface, "missing field `model`", body, len(body))
-    canonical = aliases.get(model) if model is not None else None
-    if canonical is not None:
+    canonical = resolve(model) if model is not None else None
+    if canonical is not None and canonical != model:
         body = found.replace(b"model", msgspec.json.encode(canonical))
         model = canonical
     return Call(surface, model, _flag(surface, found, b"stream"), body)

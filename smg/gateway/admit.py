@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from smg import errors
@@ -27,7 +28,7 @@ class Admission:
         self,
         identity: Identity,
         request_ids: RequestIds,
-        aliases: dict[str, str],
+        resolve: Callable[[str], str],
         max_payload_bytes: int,
         request_s: float,
         stall_s: float,
@@ -35,7 +36,7 @@ class Admission:
     ) -> None:
         self._identity = identity
         self._id_headers = request_ids.names
-        self._aliases = aliases
+        self._resolve = resolve
         self._limit = max_payload_bytes
         self._request_s = request_s
         self._stall_s = stall_s
@@ -69,7 +70,7 @@ class Admission:
         if x.received != fast.BODY_COMPLETE:
             raise self.body_error(x.received)
         assert x.body is not None
-        call = decode(surface, x.body, self._aliases)
+        call = decode(surface, x.body, self._resolve)
         x.call = call
         x.stream = call.stream
         return call

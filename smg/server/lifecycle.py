@@ -263,7 +263,7 @@ class Server:
         admission = Admission(
             deps.identity,
             deps.request_ids,
-            self._aliases(),
+            self.registry.resolve,
             config.listen.max_payload_size,
             config.upstream.request_timeout_secs,
             config.listen.stream_body_stall_timeout_secs,

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -139,7 +140,7 @@ def coded(payload: bytes, cuts: list[int], framing: str, kind: bytes) -> bytes:
 )
 def test_any_chunks_in_any_writes_arrive_whole(payloads):
     """Any payload, cut into any chunks, written in any pieces, one stream after the other."""
-    asyncio.run(relay_all(payloads))
+    uvloop.run(relay_all(payloads))
 
 
 async def relay_all(payloads):
