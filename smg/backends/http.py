@@ -96,18 +96,15 @@ class HttpBackend:
             ).encode()
             self._heads[source.path] = fixed
         length = source.content_length if call.body is None else len(call.body)
-        forward = source.forward if self._worker.api_key is None else self._with_own_key(source.forward)
+        forward = source.forward
+        if self._worker.api_key is not None and source.get(b"authorization") is None:
+            forward += b"authorization: Bearer %b\r\n" % self._worker.api_key.encode()
         sent_id = source.get(b"x-request-id")
         if not sent_id:
             return b"%b%bcontent-length: %d\r\n\r\n" % (fixed, forward, length)
         if not is_valid(sent_id):
             sent_id = x.request_id
         return b"%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (fixed, forward, sent_id, length)
-
-    def _with_own_key(self, forward: bytes) -> bytes:
-        """The worker has a key of its own: it takes the place of what the caller sent."""
-        lines = (line for line in forward.splitlines(True) if line[:14].lower() != b"authorization:")
-        return b"".join(lines) + b"authorization: Bearer %b\r\n" % (self._worker.api_key or "").encode()
 
     async def _connect(self) -> Egress:
         # A task of its own, since the exchange's driver is none and a timeout needs one.
