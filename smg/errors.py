@@ -17,26 +17,47 @@ ERROR_CODE_HEADER = "X-SMG-Error-Code"
 REASONS = {
     400: "Bad Request",
     401: "Unauthorized",
+    402: "Payment Required",
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
+    406: "Not Acceptable",
+    407: "Proxy Authentication Required",
     408: "Request Timeout",
     409: "Conflict",
+    410: "Gone",
     411: "Length Required",
+    412: "Precondition Failed",
     413: "Payload Too Large",
     414: "URI Too Long",
     415: "Unsupported Media Type",
+    416: "Range Not Satisfiable",
     417: "Expectation Failed",
+    421: "Misdirected Request",
     422: "Unprocessable Entity",
+    423: "Locked",
+    424: "Failed Dependency",
+    425: "Too Early",
+    426: "Upgrade Required",
+    428: "Precondition Required",
     429: "Too Many Requests",
     431: "Request Header Fields Too Large",
+    451: "Unavailable For Legal Reasons",
     500: "Internal Server Error",
     501: "Not Implemented",
     502: "Bad Gateway",
     503: "Service Unavailable",
     504: "Gateway Timeout",
     505: "HTTP Version Not Supported",
+    507: "Insufficient Storage",
+    508: "Loop Detected",
+    511: "Network Authentication Required",
 }
+
+
+def reason(status: int) -> str:
+    """The phrase of a status; a worker may answer with any."""
+    return REASONS.get(status, "Unknown")
 
 
 class Shape(enum.Enum):
@@ -63,6 +84,18 @@ class Retry(enum.Enum):
     NO = "no"
     OTHER_WORKER = "other_worker"
     YES = "yes"
+
+
+RETRYABLE = frozenset({408, 429, 502, 503, 504})
+ELSEWHERE = frozenset({500})
+"""Statuses that are tried again: on any worker, or only on one that was not tried."""
+
+
+def retry_of_status(status: int) -> Retry:
+    """May a request be tried again after a worker answered `status`?"""
+    if status in RETRYABLE:
+        return Retry.YES
+    return Retry.OTHER_WORKER if status in ELSEWHERE else Retry.NO
 
 
 class GatewayError(Exception):
@@ -108,7 +141,7 @@ def render(error: GatewayError) -> tuple[list[tuple[str, str]], bytes]:
         }
     else:
         inner = {
-            "type": REASONS[error.status],
+            "type": reason(error.status),
             "code": error.code,
             "message": error.message,
             "param": None,
@@ -130,12 +163,38 @@ def json_parse_error(message: str) -> GatewayError:
     return GatewayError(400, "json_parse_error", message, Shape.REQUEST, Source.CLIENT)
 
 
+def json_syntax_error(problem: str, body: bytes, position: int) -> GatewayError:
+    message = f"JSON syntax error: Failed to parse the request body as JSON: {problem}"
+    return json_parse_error(message + _where(body, position))
+
+
+def json_mismatch(problem: str, body: bytes, position: int) -> GatewayError:
+    """A body that is JSON but does not fit the request's schema at `position`."""
+    target = "Failed to deserialize the JSON body into the target type"
+    return json_parse_error(f"Invalid JSON data: {target}: {problem}{_where(body, position)}")
+
+
+def _where(body: bytes, position: int) -> str:
+    line = body.count(b"\n", 0, position) + 1
+    column = position - (body.rfind(b"\n", 0, position) + 1) + 1
+    return f" at line {line} column {column}"
+
+
 def validation_failed(message: str) -> GatewayError:
     return GatewayError(400, 400, message, Shape.REQUEST, Source.CLIENT)
 
 
 def missing_content_type() -> GatewayError:
     return json_parse_error("Missing Content-Type: application/json header")
+
+
+def malformed_form(message: str) -> GatewayError:
+    """A form that cannot be read or lacks something; plain text, as SGLang's clients know it."""
+    return GatewayError(400, "malformed_form", message, Shape.PLAIN, Source.CLIENT)
+
+
+def unsupported_decisions_request(message: str) -> GatewayError:
+    return GatewayError(400, "unsupported_decisions_request", message, source=Source.CLIENT)
 
 
 def unprocessable(message: str) -> GatewayError:
@@ -231,11 +290,9 @@ def no_workers() -> GatewayError:
     return GatewayError(503, "no_workers", "No healthy worker is registered")
 
 
-def call_upstream_connection_failed() -> GatewayError:
+def call_upstream_connection_failed(retry: Retry = Retry.YES) -> GatewayError:
     message = "The worker could not be reached"
-    return GatewayError(
-        502, "call_upstream_connection_failed", message, source=Source.WORKER, retry=Retry.YES
-    )
+    return GatewayError(502, "call_upstream_connection_failed", message, source=Source.WORKER, retry=retry)
 
 
 def call_upstream_request_error(
@@ -261,6 +318,26 @@ def upstream_response_too_large(limit_bytes: int) -> GatewayError:
     return GatewayError(502, "upstream_response_too_large", message, source=Source.WORKER)
 
 
+def invalid_decisions_response(message: str) -> GatewayError:
+    return GatewayError(
+        502, "invalid_decisions_response", message, source=Source.WORKER, retry=Retry.YES
+    )
+
+
+def upstream_decisions_error(
+    status: int, message: str, headers: tuple[tuple[str, str], ...] = ()
+) -> GatewayError:
+    """A worker's error whose body is not of OpenAI's shape; `headers` are the worker's."""
+    return GatewayError(
+        status,
+        "upstream_decisions_error",
+        message,
+        source=Source.WORKER,
+        retry=retry_of_status(status),
+        headers=headers,
+    )
+
+
 def no_engine_metrics() -> GatewayError:
     return GatewayError(503, "no_available_workers", "No available workers", Shape.PLAIN)
 
@@ -281,6 +358,20 @@ def not_implemented(feature: str) -> GatewayError:
     return GatewayError(501, "not_implemented", f"{feature} is not supported by this gateway")
 
 
+def decisions_not_supported() -> GatewayError:
+    message = "Decisions is supported by regular HTTP and SGLang gRPC routers"
+    return GatewayError(501, "decisions_not_supported", message)
+
+
+def transcriptions_not_supported() -> GatewayError:
+    message = "Audio transcriptions not implemented"
+    return GatewayError(501, "transcriptions_not_supported", message, Shape.PLAIN)
+
+
+def upload_not_stored() -> GatewayError:
+    return GatewayError(500, "upload_not_stored", "The uploaded file could not be stored")
+
+
 def internal_error() -> GatewayError:
     return GatewayError(500, "internal_error", "The gateway failed to handle the request")
 
@@ -294,6 +385,8 @@ def table() -> Iterator[GatewayError]:
     """One example of every error above, for docs/errors.md and its test."""
     yield json_parse_error("…")
     yield validation_failed("…")
+    yield malformed_form("…")
+    yield unsupported_decisions_request("…")
     yield unprocessable("…")
     yield unauthorized("data-plane", wrong_key=False)
     yield control_plane_unauthorized(wrong_key=False)
@@ -317,9 +410,14 @@ def table() -> Iterator[GatewayError]:
     yield read_response_body_failed()
     yield call_upstream_timeout(1)
     yield upstream_response_too_large(1)
+    yield invalid_decisions_response("…")
+    yield upstream_decisions_error(400, "…")
     yield no_engine_metrics()
     yield no_models_available()
     yield too_many_workers(1)
     yield not_implemented("…")
+    yield decisions_not_supported()
+    yield transcriptions_not_supported()
+    yield upload_not_stored()
     yield internal_error()
     yield shutting_down()

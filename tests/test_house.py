@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 600
-BANNED = {"utils", "util", "helpers", "helper", "common", "misc", "base", "core", "manager", "managers", "service"}
+BANNED = {"utils", "util", "helpers", "helper", "common", "misc", "base", "core", "manager", "managers"}
+BANNED |= {"service", "services"}
 SOURCES = sorted(p for p in (ROOT / "smg").rglob("*") if p.suffix in {".py", ".pyx", ".pxd", ".pyi"})
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -20,7 +21,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(?:w[o]rk|f[a]rm|r[o]ot|tmp/w)/")
 UNFINISHED = re.compile(r"\b(?:T[O]DO|F[I]XME|X[X]X|N[o]tImplementedError)\b")
 NAMED_FILE = re.compile(r"`((?:smg|docs|tools|tests|benches|deploy|\.ci)/[\w./*-]*)`")
 GENERATED = {"build", "dist", "node_modules", ".venv", "__pycache__"}
-TEXT = {".py", ".pyx", ".pxd", ".pyi", ".md", ".toml", ".sh", ".txt", ".json", ".service", ".yaml", ".yml", ""}
+TEXT = {".py", ".pyx", ".pxd", ".pyi", ".md", ".toml", ".sh", ".txt", ".json", ".service", ".yaml", ""}
 
 
 def shown(path: Path) -> str:

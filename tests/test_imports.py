@@ -19,8 +19,9 @@ MODULES = sorted(
     for path in (ROOT / "smg").rglob("*")
     if path.suffix in SUFFIXES and path.stem != "__main__"
 )
-EXTRAS = {"grpc", "google", "smg_grpc_proto", "tokenizers", "huggingface_hub", "numpy", "PIL", "opentelemetry"}
-EXTRAS |= {"jwt", "kubernetes_asyncio", "redis", "asyncpg", "mcp", "pydantic", "zmq", "h2", "matplotlib", "pyperf"}
+EXTRAS = {"grpc", "google", "smg_grpc_proto", "tokenizers", "huggingface_hub", "numpy", "PIL"}
+EXTRAS |= {"opentelemetry", "jwt", "kubernetes_asyncio", "redis", "asyncpg", "mcp", "pydantic", "zmq", "h2"}
+EXTRAS |= {"matplotlib", "pyperf"}
 # `-X importtime` writes "import time: self | cumulative | name" for every module.
 IMPORTED = re.compile(r"^import time:[\s\d]+\|[\s\d]+\|\s*([\w.]+)\s*$", re.M)
 START_SECS = 30.0

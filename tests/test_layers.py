@@ -34,7 +34,7 @@ SIBLINGS = [
 ]
 # What a package must not know, by the top-level name of the import.
 FOREIGN = {
-    "_fast": {"logging", "os", "aiohttp", "msgspec", "asyncio", "socket"},
+    "_fast": {"logging", "os", "aiohttp", "msgspec", "socket"},
     "errors": {"aiohttp", "asyncio", "logging", "socket"},
     "api": {"aiohttp", "asyncio", "logging", "socket", "time"},
     "policies": {"aiohttp", "asyncio", "socket"},

@@ -63,7 +63,8 @@ def refresh(source: Path, target: Path) -> tuple[int, int]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    how = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=how)
     parser.add_argument("source", type=Path, help="folder that holds run.py and cases/")
     given = parser.parse_args()
     try:

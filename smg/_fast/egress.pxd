@@ -21,6 +21,7 @@ cdef class Pool:
     cdef readonly bint closed
 
     cdef void put(self, Egress one) except *
+    cdef void _count(self, Egress one) except *
 
 
 cdef class Egress(Upstream):
@@ -36,6 +37,7 @@ cdef class Egress(Upstream):
     cdef bint _body_open           # the request's body is still being sent
     cdef object _source            # an iterator it comes from
     cdef bint _full                # the transport takes no more for now
+    cdef bint _counted             # among the open worker connections
 
     cdef void _close(self) except *
     cdef void _pump(self) except *

@@ -40,6 +40,19 @@ cdef class Pool:
         """A protocol for a new connection."""
         return Egress(self)
 
+    def put_back(self, Egress one):
+        """Keep a connection that was made for an exchange which has no use for it any more."""
+        if one.state == EGRESS_IDLE:
+            self._count(one)
+            self.put(one)
+
+    cdef void _count(self, Egress one) except *:
+        # Not in connection_made: a cancelled connect may have got that far and is never lost.
+        if not one._counted:
+            one._counted = True
+            self.counts.upstreams += 1
+            self.counts.connects += 1
+
     cdef void put(self, Egress one) except *:
         if self.closed or len(self.idle) >= _MAX_IDLE:
             one._close()
@@ -73,6 +86,7 @@ cdef class Egress(Upstream):
         if self.state != EGRESS_IDLE:
             x.finish_attempt(DIED)
             return
+        self.pool._count(self)
         self.state = EGRESS_HEAD
         self.exchange = x
         self.heard = False
@@ -321,8 +335,6 @@ cdef class Egress(Upstream):
 
     def connection_made(self, transport):
         self.transport = transport
-        self.pool.counts.upstreams += 1
-        self.pool.counts.connects += 1
 
     def data_received(self, data):
         if self.state != EGRESS_CLOSED:
@@ -336,7 +348,9 @@ cdef class Egress(Upstream):
         return False
 
     def connection_lost(self, error):
-        self.pool.counts.upstreams -= 1
+        if self._counted:
+            self._counted = False
+            self.pool.counts.upstreams -= 1
         if self.state == EGRESS_UNTIL_CLOSE and error is None:
             self._complete(b"", 0, False)
         elif self.state != EGRESS_CLOSED:

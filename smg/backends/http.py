@@ -110,13 +110,18 @@ class HttpBackend:
         # A task of its own, since the exchange's driver is none and a timeout needs one.
         opening = self._loop.create_task(self._open())
         try:
-            return await opening
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(self._keep)  # the client left; the next one can have the connection
+            raise
         except TimeoutError:
             raise errors.call_upstream_connection_failed() from None
         except OSError:
             raise errors.call_upstream_connection_failed() from None
-        finally:
-            opening.cancel()
+
+    def _keep(self, opening: asyncio.Task[Egress]) -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            self._pool.put_back(opening.result())
 
     async def _open(self) -> Egress:
         target = self._worker.target

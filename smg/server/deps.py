@@ -89,7 +89,8 @@ async def read_body(request: web.Request) -> bytes:
             return await request.read()
     except TimeoutError:
         raise errors.request_body_timeout(BODY_TIMEOUT_S) from None
-    except (ConnectionError, web.RequestPayloadError):
+    except (ConnectionError, web.RequestPayloadError, RuntimeError):
+        # aiohttp's RuntimeError says that the connection was gone before the body was asked for.
         raise errors.request_body_aborted() from None
 
 

@@ -29,6 +29,10 @@ def build_metrics_app(metrics: Metrics) -> web.Application:
 
 def watch(metrics: Metrics, counts: Counts, registry: Registry, front: Front) -> None:
     """Say which live numbers are metrics."""
+    loop = asyncio.get_running_loop()
+    metrics.gauge(
+        "smg_loop_tasks", "Tasks of the event loop.", (), lambda: [((), len(asyncio.all_tasks(loop)))]
+    )
     metrics.gauge(
         "smg_http_connections_active", "Open client connections.", (), lambda: [((), counts.connections)]
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import Processes
+
+from tests.system.processes import Processes
 
 
 @pytest.fixture

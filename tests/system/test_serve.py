@@ -11,7 +11,8 @@ import signal
 from typing import Any
 
 import pytest
-from processes import Processes, Running, children_of, is_alive, wait_until
+
+from tests.system.processes import Processes, Running, children_of, is_alive, wait_until
 
 
 def start(processes: Processes, port: int, *words: str) -> tuple[Running, list[int]]:

@@ -9,7 +9,8 @@ import socket
 from typing import Any
 
 import pytest
-from processes import Processes, wait_until
+
+from tests.system.processes import Processes, wait_until
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 

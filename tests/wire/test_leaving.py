@@ -72,12 +72,13 @@ async def test_leaving_while_frames_flow(gateway, leave):
 async def test_leaving_while_sending_a_body(gateway, leave):
     worker = ScriptedWorker()
     gw = await gateway(worker)
-    for sent in (-1, 5, 1):
+    for accepted, sent in enumerate((-1, 0, 5, len(BODY) - 1), 1):
         client = await gw.client()
         request = post(BODY)
         await client.send(request[: len(request) - len(BODY) + sent])
-        await until(lambda: gw.server.front.busy == 1)
+        await until(lambda: gw.counts.accepted == accepted)
         getattr(client, leave)()
+        await until(lambda: gw.counts.connections == 0)
         await gw.settled()
     assert worker.requests == []
 

@@ -1,0 +1,1 @@
+"""The gateway under load, beside other gateways on the same machine in the same run."""

@@ -1,0 +1,1 @@
+"""One file per compiled module, measured with pyperf: `python -m benches.micro [NAME ...]`."""
