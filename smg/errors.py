@@ -298,9 +298,7 @@ def call_upstream_connection_failed(retry: Retry = Retry.YES) -> GatewayError:
 def call_upstream_request_error(
     message: str = "The worker closed the connection before it answered",
 ) -> GatewayError:
-    return GatewayError(
-        502, "call_upstream_request_error", message, source=Source.WORKER, retry=Retry.YES
-    )
+    return GatewayError(502, "call_upstream_request_error", message, source=Source.WORKER, retry=Retry.YES)
 
 
 def read_response_body_failed() -> GatewayError:
@@ -319,9 +317,7 @@ def upstream_response_too_large(limit_bytes: int) -> GatewayError:
 
 
 def invalid_decisions_response(message: str) -> GatewayError:
-    return GatewayError(
-        502, "invalid_decisions_response", message, source=Source.WORKER, retry=Retry.YES
-    )
+    return GatewayError(502, "invalid_decisions_response", message, source=Source.WORKER, retry=Retry.YES)
 
 
 def upstream_decisions_error(

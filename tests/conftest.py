@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import random
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 import pytest
 import uvloop
@@ -18,6 +21,27 @@ def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     return {"uvloop": uvloop.new_event_loop}
+
+
+# Below the 60 s of pytest-timeout, whose signal does not end a test that only waits: uvloop keeps it.
+TEST_SECS = 50.0
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A test that waits for ever is ended by its own loop."""
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        marker = item.get_closest_marker("timeout")
+        limit = marker.args[0] if marker is not None and marker.args else TEST_SECS
+        item.obj = _bounded(item.obj, limit)
+
+
+def _bounded(test: Callable[..., Coroutine[Any, Any, None]], seconds: float) -> Any:
+    @functools.wraps(test)
+    async def within(*args: Any, **kwargs: Any) -> None:
+        async with asyncio.timeout(seconds or None):
+            await test(*args, **kwargs)
+
+    return within
 
 
 def find_free_port() -> int:

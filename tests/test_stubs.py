@@ -10,10 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FAST = ROOT / "smg" / "_fast"
 
 
-def test_every_compiled_module_is_a_triple() -> None:
-    for path in FAST.glob("*.pyx"):
-        assert path.with_suffix(".pyi").exists(), path.name
-        assert path.with_suffix(".pxd").exists(), path.name
+def test_every_compiled_module_has_a_stub() -> None:
+    assert [path.stem for path in FAST.glob("*.pyx") if not path.with_suffix(".pyi").exists()] == []
 
 
 def test_stubs_and_modules_are_equal(tmp_path: Path) -> None:

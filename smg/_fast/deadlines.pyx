@@ -74,13 +74,15 @@ cdef class Deadlines:
     def _expire(self):
         cdef double now = _now()
         cdef Timed node
-        self._timer = None
+        # `_timer` stays set meanwhile: a node that is armed by another's end must not set the timer for
+        # itself when an earlier one still waits.
         while self._head is not None and self._head._due <= now:
             node = self._head
             self._unlink(node)
             node.on_deadline(self)
-        if self._head is not None and self._timer is None:
-            self._wake_after(self._head._due - now)
+        self._timer = None
+        if self._head is not None:
+            self._wake_after(max(self._head._due - now, 0.0))
 
     def close(self):
         """Forget every node and the timer."""

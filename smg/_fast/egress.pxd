@@ -20,6 +20,7 @@ cdef class Pool:
     cdef readonly list idle
     cdef readonly bint closed
 
+    cdef bint has_room(self) noexcept
     cdef void put(self, Egress one) except *
     cdef void _count(self, Egress one) except *
 
@@ -36,7 +37,6 @@ cdef class Egress(Upstream):
     cdef long long _left
     cdef bint _body_open           # the request's body is still being sent
     cdef object _source            # an iterator it comes from
-    cdef bint _full                # the transport takes no more for now
     cdef bint _counted             # among the open worker connections
 
     cdef void _close(self) except *

@@ -44,7 +44,10 @@ cdef class Pool:
         """Keep a connection that was made for an exchange which has no use for it any more."""
         if one.state == EGRESS_IDLE:
             self._count(one)
-            self.put(one)
+            if self.has_room():
+                self.put(one)
+            else:
+                one._close()
 
     cdef void _count(self, Egress one) except *:
         # Not in connection_made: a cancelled connect may have got that far and is never lost.
@@ -53,10 +56,10 @@ cdef class Pool:
             self.counts.upstreams += 1
             self.counts.connects += 1
 
+    cdef bint has_room(self) noexcept:
+        return not self.closed and len(self.idle) < _MAX_IDLE
+
     cdef void put(self, Egress one) except *:
-        if self.closed or len(self.idle) >= _MAX_IDLE:
-            one._close()
-            return
         one.reused = True
         self.idle.append(one)
         self.limits.pool_idle.arm(one)
@@ -108,7 +111,7 @@ cdef class Egress(Upstream):
 
     cdef void _pump(self) except *:
         """Send what the source gives, until the transport is full."""
-        while self._source is not None and not self._full and self.state != EGRESS_CLOSED:
+        while self._source is not None and not self.full and self.state != EGRESS_CLOSED:
             piece = next(self._source, None)
             if piece is None:
                 self._source = None
@@ -121,6 +124,8 @@ cdef class Egress(Upstream):
             if self.exchange is not None and self.exchange.head.chunked:
                 data = b"%x\r\n%b\r\n" % (len(data), data)
             self.transport.write(data)
+            if self.full:                                       # maybe since before the body began
+                self.pause_writing()
 
     cdef void body_end(self, bint chunked) except *:
         if self.state != EGRESS_CLOSED and self._body_open:
@@ -182,7 +187,7 @@ cdef class Egress(Upstream):
     cdef void _complete(self, bytes data, Py_ssize_t at, bint terminated) except *:
         cdef bint reusable = (
             self._head.keep_alive and not self._body_open and at == PyBytes_GET_SIZE(data)
-            and self.state != EGRESS_UNTIL_CLOSE
+            and self.state != EGRESS_UNTIL_CLOSE and self.pool.has_room()
         )
         if self.paused:
             self.resume()
@@ -287,9 +292,9 @@ cdef class Egress(Upstream):
 
     cdef Py_ssize_t _take_chunks(self, bytes data, Py_ssize_t at) except -2:
         cdef ChunkReader chunks = self.chunks
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(data), pieces = 0, begin = at
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(data), begin = at
         cdef const char* text = PyBytes_AS_STRING(data)
-        cdef Py_ssize_t last = 0, last_size = 0
+        cdef Py_ssize_t last = 0, last_size = 0, payload = 0
         cdef bint raw = chunks.at_boundary() and self.relay.takes_raw()
         cdef Step got
         cdef int verdict
@@ -305,13 +310,14 @@ cdef class Egress(Upstream):
                     break
                 last = chunks.piece
                 last_size = chunks.piece_size
+                payload += last_size
             if got == STEP_END and chunks.plain:
                 at = chunks.position
-                self.relay.raw(data if begin == 0 and at == size else text[begin:at], text + last, last_size)
+                self.relay.raw(data if begin == 0 and at == size else text[begin:at], text + last, last_size, payload)
                 self._complete(data, at, True)
                 return at
             if got == STEP_MORE and chunks.plain and chunks.at_boundary():
-                self.relay.raw(data if begin == 0 else text[begin:size], text + last, last_size)
+                self.relay.raw(data if begin == 0 else text[begin:size], text + last, last_size, payload)
                 return size
             chunks.reset()                                       # the run began at a boundary: read it again
         chunks.position = at
@@ -362,12 +368,12 @@ cdef class Egress(Upstream):
         self._fail(DIED if self.state == EGRESS_HEAD else CUT)
 
     def pause_writing(self):
-        self._full = True
+        self.full = True
         if self._body_open and self.exchange is not None and self.exchange.reply is not None:
             self.exchange.reply.pause_body()
 
     def resume_writing(self):
-        self._full = False
+        self.full = False
         if self._source is not None:
             try:
                 self._pump()

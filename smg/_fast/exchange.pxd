@@ -47,6 +47,7 @@ cdef class Upstream(Timed):
     cdef readonly bint reused        # has served an exchange before
     cdef readonly bint heard         # a byte of the answer has come
     cdef bint paused                 # the client is too slow: nothing is read
+    cdef bint full                   # the worker is too slow: nothing more should be sent for now
 
     cdef void begin(self, Exchange x, bytes head, object body) except *
     cdef void body_piece(self, bytes data) except *
@@ -94,7 +95,9 @@ cdef class Exchange(Timed):
     cdef bint _cancelled
 
     cdef void run(self, object steps) except *
-    cdef void _step(self, object failure) except *
+    cdef void _step(self) except *
+    cdef void _ended(self) except *
+    cdef void _let_go(self) noexcept
     cdef void _wake(self) except *
     cdef void body_arrived(self, bytes body, int received) except *
     cdef void body_failed(self, int received) except *

@@ -125,29 +125,29 @@ cdef class Exchange(Timed):
 
     cdef void run(self, object steps) except *:
         self._steps = steps
-        self._step(None)
+        self._step()
 
-    cdef void _step(self, object failure) except *:
+    cdef void _step(self) except *:
         cdef PyObject* got = NULL
         self._suspended = False
         self._waited_for = None
         self._running = True
         try:
-            if failure is None and not self._cancelled:
+            if not self._cancelled:
                 if not smg_send(self._steps, &got):
                     Py_XDECREF(got)
-                    self._steps = None
+                    self._ended()
                     return
                 yielded = <object>got
                 Py_XDECREF(got)
             else:
                 self._cancelled = False
-                yielded = self._steps.throw(failure if failure is not None else _CancelledError())
+                yielded = self._steps.throw(_CancelledError())
         except StopIteration:
-            self._steps = None
+            self._ended()
             return
         except BaseException as error:
-            self._steps = None
+            self._ended()
             if not isinstance(error, _CancelledError):
                 self.limits.loop.call_exception_handler({"message": "an exchange failed", "exception": error})
             return
@@ -156,7 +156,7 @@ cdef class Exchange(Timed):
         self._suspended = True
         if yielded is self:
             if self._ready or self._cancelled:                    # completed while it was being suspended
-                self._step(None)
+                self._step()
         elif yielded is None:
             self.limits.loop.call_soon(self._on_future, None)
         else:
@@ -166,14 +166,21 @@ cdef class Exchange(Timed):
             if self._cancelled:
                 yielded.cancel()
 
+    cdef void _ended(self) except *:
+        """The coroutine is over: neither worker nor client may wait for more of it."""
+        self._steps = None
+        self._let_go()
+        if self.reply is not None:
+            self.reply.abort()
+
     def _on_future(self, future):
         if self._steps is not None and self._suspended and self._waited_for is future:
-            self._step(None)
+            self._step()
 
     cdef void _wake(self) except *:
         self._ready = True
         if self._suspended and self._waited_for is None and self._steps is not None:
-            self._step(None)
+            self._step()
 
     def __await__(self):
         return self
@@ -182,7 +189,7 @@ cdef class Exchange(Timed):
         return self
 
     def __next__(self):
-        if self._ready:
+        if self._ready and not self._cancelled:
             raise StopIteration
         return self
 
@@ -231,6 +238,9 @@ cdef class Exchange(Timed):
     def send(self, Upstream upstream, bytes head, body):
         """Send the request to a worker; await the result, then look at `outcome`. `body`: bytes, an
         iterator of bytes that is read as fast as the worker takes them, or None."""
+        if self.reply is None:
+            upstream.drop()
+            raise RuntimeError("nobody is left to answer")
         self._ready = False
         self.outcome = PENDING
         self.answer_head = None
@@ -239,7 +249,7 @@ cdef class Exchange(Timed):
         self.upstream = upstream
         self.limits.request.arm(self)
         upstream.begin(self, head, body)
-        if self.piped and self.outcome == PENDING and self.reply is not None:
+        if self.piped and self.outcome == PENDING:
             self.reply.pipe(self, self.limits.max_payload_bytes)
         return self
 
@@ -249,20 +259,26 @@ cdef class Exchange(Timed):
         self.disarm()
         self._wake()
 
-    cdef void on_deadline(self, Deadlines which) noexcept:
+    cdef void _let_go(self) noexcept:
+        """Wait for nothing more of the worker."""
+        self.disarm()
         if self.upstream is not None:
+            self.upstream.drop()
+            self.upstream = None
+
+    cdef void on_deadline(self, Deadlines which) noexcept:
+        cdef bint body_late = (
+            self.received == BODY_COMING and (self.piped or self.upstream is None) and not self.started)
+        if self.upstream is not None and (self.upstream.full or not body_late):
             self.upstream.on_timeout()
-        elif self.received == BODY_COMING:
+        elif body_late:
             self.body_failed(BODY_LATE)
 
     cdef void on_client_left(self) except *:
         """The client is gone: let go of the worker and end the coroutine."""
         self.client_left = True
         self.reply = None
-        self.disarm()
-        if self.upstream is not None:
-            self.upstream.drop()
-            self.upstream = None
+        self._let_go()
         if self._steps is None:
             return
         self._cancelled = True
@@ -271,7 +287,7 @@ cdef class Exchange(Timed):
         if self._waited_for is not None:
             self._waited_for.cancel()
         else:
-            self._step(None)
+            self._step()
 
     # ---- the answer
 
@@ -281,6 +297,8 @@ cdef class Exchange(Timed):
     def relay_answer(self):
         """Give the client the worker's answer that `send` has brought."""
         cdef ResponseHead head = self.answer_head
+        if head is None:
+            raise RuntimeError("no answer has come")
         self.status = head.status
         if self.reply is not None:
             self.started = True
@@ -290,15 +308,14 @@ cdef class Exchange(Timed):
     def answer(self, int status, bytes reason, bytes lines, bytes body):
         """Answer by ourselves; `lines` are header lines, each with CR LF."""
         self.status = status
+        self._let_go()
         if self.reply is not None:
             self.started = True
             self.reply.answer(status, reason, self._head_lines(lines), body)
 
     def abort(self):
         """Cut the connection: an answer has begun that cannot be finished."""
-        if self.upstream is not None:
-            self.upstream.drop()
-            self.upstream = None
+        self._let_go()
         if self.reply is not None:
             self.reply.abort()
 

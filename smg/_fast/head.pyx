@@ -338,15 +338,15 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
     """The response head in data[:size], which ends with its empty line. Raises `HeadError`."""
     cdef Line lines[_MAX_HEADERS]
     cdef Line* line
-    cdef Line* nominating = NULL
     cdef Py_ssize_t at, count, i, used = 0, span
     cdef int codings = 0
+    cdef bint nominates = False
     cdef const char* value
     cdef bint close = False, keep = False
     cdef ResponseHead head = ResponseHead.__new__(ResponseHead)
     cdef bytes kept
     cdef char* out
-    if size < 17 or memcmp(data, b"HTTP/1.", 7) != 0 or data[7] < 48 or data[7] > 57 or data[8] != 32:
+    if size < 16 or memcmp(data, b"HTTP/1.", 7) != 0 or data[7] < 48 or data[7] > 57 or data[8] != 32:
         _refuse(502, "Malformed status line")
     head.minor = 0 if data[7] == 48 else 1
     for i in range(9, 12):
@@ -367,7 +367,7 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
     out = PyBytes_AS_STRING(kept)
     for i in range(count):
         if _named(data, &lines[i], b"connection", 10):
-            nominating = &lines[i]
+            nominates = True
     for i in range(count):
         line = &lines[i]
         value = data + line.value
@@ -385,7 +385,7 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
                 close = close or _has_token(value, line.value_len, b"close", 5)
                 keep = keep or _has_token(value, line.value_len, b"keep-alive", 10)
             continue
-        if nominating != NULL and _has_token_named(data, nominating, line):
+        if nominates and _is_nominated(data, lines, count, line):
             continue
         if _named(data, line, b"content-type", 12) and line.value_len >= 17:
             head.event_stream = smg_same(value, b"text/event-stream", 17)
@@ -401,17 +401,21 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
     return head
 
 
-cdef bint _has_token_named(const char* data, Line* connection, Line* line) noexcept:
-    """Is the line's name listed in Connection, and so meant for this hop only?"""
+cdef bint _is_nominated(const char* data, Line* lines, Py_ssize_t count, Line* line) noexcept:
+    """Is the line's name listed in a Connection field, and so meant for this hop only?"""
     cdef char lower[64]
-    cdef uint32_t i
-    if line.name_len > 64 or connection.value_len < line.name_len:
+    cdef Py_ssize_t i
+    if line.name_len > 64:
         return False
     for i in range(line.name_len):
         lower[i] = data[line.name + i]
         if 65 <= lower[i] <= 90:
             lower[i] |= 0x20
-    return _has_token(data + connection.value, connection.value_len, lower, line.name_len)
+    for i in range(count):
+        if _named(data, &lines[i], b"connection", 10) \
+                and _has_token(data + lines[i].value, lines[i].value_len, lower, line.name_len):
+            return True
+    return False
 
 
 def read_request_head(bytes data):

@@ -43,6 +43,7 @@ cdef class Ingress(Reply):
     cdef Py_ssize_t _at
     cdef Py_ssize_t _scanned        # how much of a partial head was searched for its end
     cdef bytes _out                 # bytes of a stream that wait for the end of the loop's turn
+    cdef list _more                 # what came after them in the same turn
     cdef list _pieces
     cdef bytes _body                # a large body, filled in place by the receiver
     cdef long long _have            # bytes of the body so far
@@ -53,6 +54,8 @@ cdef class Ingress(Reply):
     cdef bint _keep                 # the connection may serve another message
     cdef bint _head_timed
     cdef bint _paused               # reading
+    cdef bint _full                 # the transport takes no more for now: the client reads too slowly
+    cdef Py_ssize_t _unsent         # bytes the client had not taken when the last deadline passed
     cdef bint _advancing
 
     cdef void _advance(self) except *
@@ -67,6 +70,8 @@ cdef class Ingress(Reply):
     cdef void _receive_in_place(self) except *
     cdef void _received_in_place(self, Py_ssize_t size) except *
     cdef void _refused(self, int status, str message) except *
+    cdef void _cut(self) except *
+    cdef bint _client_reads(self) except -1
     cdef void _finished(self) except *
     cdef void _next_message(self) except *
     cdef void _close_gently(self, bint unread) except *

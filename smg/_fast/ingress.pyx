@@ -87,7 +87,7 @@ cdef class Front:
     def abort_all(self):
         """Cut every connection."""
         for one in list(self.open):
-            (<Ingress>one).abort()
+            (<Ingress>one)._cut()
 
 
 @cython.final
@@ -107,8 +107,13 @@ cdef class Ingress(Reply):
             return
         self._advancing = True
         while moved and self._rest is not None:
+            if self._at >= PyBytes_GET_SIZE(self._rest):
+                self._rest = None
+                self._at = 0
+                break
             if self.state == INGRESS_HEAD:
-                moved = self._take_head()
+                # No further answer for a client that has not taken the last one.
+                moved = not self._full and self._take_head()
             elif self.state == INGRESS_COLLECT or self.state == INGRESS_PIPE or self.state == INGRESS_SLOW:
                 moved = not self._body_done and (
                     self._take_chunked() if self.head.chunked else self._take_body())
@@ -121,11 +126,8 @@ cdef class Ingress(Reply):
                 self._at = 0
             else:
                 moved = False
-            if self._rest is not None and self._at >= PyBytes_GET_SIZE(self._rest):
-                self._rest = None
-                self._at = 0
         self._advancing = False
-        if self._rest is not None and not self._paused and self.state != INGRESS_HEAD \
+        if self._rest is not None and not self._paused and (self.state != INGRESS_HEAD or self._full) \
                 and PyBytes_GET_SIZE(self._rest) - self._at > _MAX_AHEAD:
             self._paused = True
             self.transport.pause_reading()
@@ -196,7 +198,8 @@ cdef class Ingress(Reply):
             if self.chunks is None:
                 self.chunks = ChunkReader()
             self.chunks.reset()
-        route = front._routes.get(head.path) if head.method == b"POST" and not head.upgrade else None
+        # An Upgrade on these routes is ignored (RFC 9110 7.8): clients that would like HTTP/2 send one.
+        route = front._routes.get(head.path) if head.method == b"POST" else None
         if route is not None:
             front.counts.fast += 1
             self.state = INGRESS_UNREAD
@@ -212,11 +215,14 @@ cdef class Ingress(Reply):
         if self.fallback is None:
             self.fallback = front._make_fallback(self)
             self.fallback.connection_made(self.transport)
+        if not self._body_done and self.state == INGRESS_SLOW:
+            front.limits.body_stall.arm(self)
         self.fallback.data_received(head.raw)
 
     cdef bint _take_body(self) except -1:
         """Consume bytes of a body of known length."""
         cdef Py_ssize_t size = PyBytes_GET_SIZE(self._rest) - self._at
+        cdef IngressState state = self.state
         cdef bytes data
         if size > self._left:
             size = <Py_ssize_t>self._left
@@ -224,7 +230,7 @@ cdef class Ingress(Reply):
         self._at += size
         self._left -= size
         self._body_piece(data)
-        if self._left == 0 and self.state != INGRESS_UNREAD:
+        if self._left == 0 and self.state == state:              # else it was refused
             self._body_complete()
         return True
 
@@ -238,7 +244,9 @@ cdef class Ingress(Reply):
             got = self.chunks.step(text, size)
             self._at = self.chunks.position
             if got == STEP_DATA:
-                if state != INGRESS_SLOW:
+                if state == INGRESS_SLOW:
+                    self.front.limits.body_stall.arm(self)
+                else:
                     self._body_piece(text[self.chunks.piece:self.chunks.piece + self.chunks.piece_size])
                     if self.state != state:                      # it was too large
                         return True
@@ -261,6 +269,7 @@ cdef class Ingress(Reply):
         cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
         self._have += size
         if self.state == INGRESS_SLOW:
+            self.front.limits.body_stall.arm(self)
             self.fallback.data_received(data)
             return
         if self._have > self._limit:
@@ -284,13 +293,16 @@ cdef class Ingress(Reply):
         cdef Exchange x = self.exchange
         cdef bytes body
         self._body_done = True
+        self.disarm()
         if self.state == INGRESS_SLOW:
             if self._answer_done:
                 self._next_message()
             return
-        self.disarm()
         if self.state == INGRESS_PIPE:
             self.state = INGRESS_RUNNING
+            if self._paused:                                     # or it would not be seen that the client leaves
+                self._paused = False
+                self.transport.resume_reading()
             if x.upstream is not None:
                 x.received = BODY_COMPLETE
                 x.upstream.body_end(self.head.chunked)
@@ -327,6 +339,7 @@ cdef class Ingress(Reply):
             self._pieces = None
         self.transport.pause_reading()
         self.transport.set_protocol(_Receiver(self))
+        self._paused = False
         self.transport.resume_reading()
 
     cdef void _received_in_place(self, Py_ssize_t size) except *:
@@ -385,7 +398,7 @@ cdef class Ingress(Reply):
         if self._body_done:
             self._body_complete()
             return
-        if self._rest is None and self.head.expects_continue:
+        if self.head.expects_continue and (self._rest is None or self._at >= PyBytes_GET_SIZE(self._rest)):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self.front.limits.body_stall.arm(self)
         if self._paused:
@@ -437,6 +450,8 @@ cdef class Ingress(Reply):
             self.takes_chunks = False                            # the body's bytes are the payload's
         else:
             self.raw(self._answer_head(status, reason, lines, length))
+            if status == 204 or status == 304:                   # they have no body, not even an empty one
+                self.takes_chunks = False
 
     cdef void chunk(self, bytes data) except *:
         """Payload; goes out as one chunk."""
@@ -447,7 +462,10 @@ cdef class Ingress(Reply):
     cdef void raw(self, bytes data) except *:
         """Bytes framed as the answer's head says."""
         if self._out is not None:
-            self._out = self._out + data
+            if self._more is None:
+                self._more = [data]
+            else:
+                self._more.append(data)
         elif self.state != INGRESS_CLOSED:
             self._out = data
             self.front._flush_later(self)
@@ -456,6 +474,10 @@ cdef class Ingress(Reply):
         cdef bytes data = self._out
         if data is not None:
             self._out = None
+            if self._more is not None:
+                self._more.insert(0, data)
+                data = b"".join(self._more)
+                self._more = None
             if self.state != INGRESS_CLOSED:
                 self.transport.write(data)
 
@@ -476,6 +498,14 @@ cdef class Ingress(Reply):
                 self.exchange = None
             self.transport.abort()
 
+    cdef void _cut(self) except *:
+        """End the connection, and its exchange as if the client had left."""
+        cdef Exchange x = self.exchange
+        self.abort()
+        if x is not None:
+            self.front.counts.client_left += 1
+            x.on_client_left()
+
     cdef void _finished(self) except *:
         """The answer has been written."""
         if self.exchange is not None:
@@ -490,13 +520,17 @@ cdef class Ingress(Reply):
             self._next_message()
 
     cdef void _next_message(self) except *:
-        if not self._keep:
+        if not self._keep or (self.front.draining and self._rest is None):
             self._close_gently(False)
             return
         self.state = INGRESS_HEAD
+        self._unsent = 0
         self.head = None
         self.takes_chunks = True
         self.front.limits.idle.arm(self)
+        self._read_on()
+
+    def _read_on(self):
         if self._paused:
             self._paused = False
             self.transport.resume_reading()
@@ -547,12 +581,21 @@ cdef class Ingress(Reply):
             if self._body_done:
                 self._next_message()
 
+    cdef bint _client_reads(self) except -1:
+        """Is an answer still on its way, and has the client taken some of it since it was last asked?"""
+        cdef Py_ssize_t unsent = self.transport.get_write_buffer_size()
+        cdef bint reads = 0 < unsent != self._unsent
+        self._unsent = unsent
+        return reads
+
     cdef void on_deadline(self, Deadlines which) noexcept:
-        if which is self.front.limits.body_stall:
+        if which is self.front.limits.body_stall and self.state != INGRESS_SLOW:
             if self._body is not None:
                 self._body = None
                 self._leave_receiver()
             self._body_failed(BODY_STALLED)
+        elif which is not self.front.limits.header_read and self.state != INGRESS_SLOW and self._client_reads():
+            which.arm(self)
         else:
             self.abort()
 
@@ -587,6 +630,7 @@ cdef class Ingress(Reply):
         self._body = None
         self._rest = None
         self._out = None
+        self._more = None
         self.disarm()
         self.front.open.discard(self)
         self.front.counts.connections -= 1
@@ -598,18 +642,20 @@ cdef class Ingress(Reply):
             self.fallback = None
 
     def pause_writing(self):
-        if self.exchange is not None:
-            if self.exchange.upstream is not None:
-                self.exchange.upstream.pause()
-        elif self.fallback is not None:
+        self._full = True
+        if self.exchange is not None and self.exchange.upstream is not None:
+            self.exchange.upstream.pause()
+        if self.fallback is not None:
             self.fallback.pause_writing()
 
     def resume_writing(self):
-        if self.exchange is not None:
-            if self.exchange.upstream is not None:
-                self.exchange.upstream.resume()
-        elif self.fallback is not None:
+        self._full = False
+        if self.exchange is not None and self.exchange.upstream is not None:
+            self.exchange.upstream.resume()
+        if self.fallback is not None:
             self.fallback.resume_writing()
+        if self.state == INGRESS_HEAD:
+            self._read_on()
 
 
 @cython.final

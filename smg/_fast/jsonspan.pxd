@@ -8,9 +8,12 @@ cdef struct Member:
 
 cdef class Members:
     cdef readonly bytes text
+    cdef readonly Py_ssize_t start     # of the opening brace
+    cdef readonly Py_ssize_t end       # behind the closing brace
     cdef Member* _list
     cdef Py_ssize_t _count
     cdef Py_ssize_t _room
 
-    cdef int _add(self, Member* member) except -1
+    cdef int _add(self, const Member* member) noexcept nogil
+    cdef bint _is_named(self, Py_ssize_t index, bytes name) except -1
     cdef Py_ssize_t _find(self, bytes name) except -2

@@ -1,88 +1,31 @@
-"""Strict JSON (RFC 8259) checked in one pass, and the spans of an object's top-level members.
+"""The spans of an object's members and of an array's elements, and edits by span.
 
 A worker gets the client's own bytes; what has to change is cut out by span and replaced, so that
 number spelling, key order, white space and unknown members stay as they were sent.
 """
-cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
-from libc.string cimport memcmp
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
+from libc.stdlib cimport qsort
+from libc.string cimport memcmp, memcpy
 
+from smg._fast.jsonscan cimport (
+    DEEPEST,
+    Scan,
+    scan_colon,
+    scan_end,
+    scan_key,
+    scan_next,
+    scan_open,
+    scan_value,
+    skip_blanks,
+)
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <string.h>
-    #ifdef __SSE2__
-    #include <emmintrin.h>
-    #endif
-    /* First byte in [p, end) that a string's fast path cannot take: a quote, a backslash, a control
-       character or a byte of a multi-byte sequence. */
-    static inline const char *smg_plain_run(const char *p, const char *end) {
-    #ifdef __SSE2__
-        const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\\\'), space = _mm_set1_epi8(0x20);
-        while (end - p >= 16) {
-            __m128i v = _mm_loadu_si128((const __m128i *)p);
-            /* signed comparison: bytes from 0x80 on are negative and so below the blank as well */
-            __m128i odd = _mm_or_si128(_mm_cmplt_epi8(v, space),
-                                       _mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash)));
-            int mask = _mm_movemask_epi8(odd);
-            if (mask) return p + __builtin_ctz((unsigned)mask);
-            p += 16;
-        }
-    #else
-        while (end - p >= 8) {
-            uint64_t v, ones = 0x0101010101010101ULL, high = 0x8080808080808080ULL, q, s, c;
-            memcpy(&v, p, 8);
-            q = v ^ (ones * '"');
-            s = v ^ (ones * '\\\\');
-            c = (v - ones * 0x20) & ~v;
-            if (((c | v | ((q - ones) & ~q) | ((s - ones) & ~s)) & high) != 0) break;
-            p += 8;
-        }
-    #endif
-        while (p < end && (signed char)*p >= 0x20 && *p != '"' && *p != '\\\\') p++;
-        return p;
-    }
-    static inline int smg_hex4(const char *p) {
-        int i, value = 0;
-        for (i = 0; i < 4; i++) {
-            unsigned char c = (unsigned char)p[i];
-            if (c >= '0' && c <= '9') value = value * 16 + (c - '0');
-            else if (c >= 'a' && c <= 'f') value = value * 16 + (c - 'a' + 10);
-            else if (c >= 'A' && c <= 'F') value = value * 16 + (c - 'A' + 10);
-            else return -1;
-        }
-        return value;
-    }
-    /* Length of the well-formed UTF-8 sequence at p (2-4), 0 when it is none. */
-    static inline int smg_utf8(const unsigned char *p, const unsigned char *end) {
-        unsigned char a = p[0];
-        long left = end - p;
-        if (a >= 0xc2 && a <= 0xdf) return left >= 2 && (p[1] & 0xc0) == 0x80 ? 2 : 0;
-        if (a >= 0xe0 && a <= 0xef) {
-            if (left < 3 || (p[1] & 0xc0) != 0x80 || (p[2] & 0xc0) != 0x80) return 0;
-            if (a == 0xe0 && p[1] < 0xa0) return 0;
-            if (a == 0xed && p[1] > 0x9f) return 0;
-            return 3;
-        }
-        if (a >= 0xf0 && a <= 0xf4) {
-            if (left < 4 || (p[1] & 0xc0) != 0x80 || (p[2] & 0xc0) != 0x80 || (p[3] & 0xc0) != 0x80) return 0;
-            if (a == 0xf0 && p[1] < 0x90) return 0;
-            if (a == 0xf4 && p[1] > 0x8f) return 0;
-            return 4;
-        }
-        return 0;
-    }
-    """
-    const char* smg_plain_run(const char* p, const char* end) noexcept
-    int smg_hex4(const char* p) noexcept
-    int smg_utf8(const unsigned char* p, const unsigned char* end) noexcept
-
-MAX_DEPTH = 128
+MAX_DEPTH = DEEPEST
+Edit = tuple[int, int, bytes]     # start, end, what stands there instead
 
 cdef enum:
-    _MAX_DEPTH = 128
+    _LARGE = 1 << 16       # bytes from which the interpreter is let go while they are read or copied
+    _BREATH = 1 << 12      # edits after which it is let go while they are listed
 
 
 class JsonError(ValueError):
@@ -93,218 +36,39 @@ class JsonError(ValueError):
         self.position = position
 
 
-cdef class _Scanner:
-    """One pass over one text; `at` is where it stands."""
-    cdef const char* text
-    cdef const char* end
-    cdef const char* at
-    cdef bint escaped
-
-    cdef int fail(self, str message) except -1:
-        raise JsonError(message, self.at - self.text)
-
-    cdef inline int blanks(self) except -1:
-        while self.at < self.end and (self.at[0] == 32 or self.at[0] == 10 or self.at[0] == 13 or self.at[0] == 9):
-            self.at += 1
-        return 0
-
-    cdef int string(self) except -1:
-        """Over a string, from its opening quote; `escaped` tells whether it has escapes."""
-        cdef unsigned char c
-        cdef int width
-        self.at += 1
-        self.escaped = False
-        while True:
-            self.at = smg_plain_run(self.at, self.end)
-            if self.at >= self.end:
-                self.fail("EOF while parsing a string")
-            c = self.at[0]
-            if c == 34:
-                self.at += 1
-                return 0
-            if c == 92:
-                self.escaped = True
-                self.escape()
-            elif c < 32:
-                self.fail("control character found while parsing a string")
-            else:
-                width = smg_utf8(<const unsigned char*>self.at, <const unsigned char*>self.end)
-                if not width:
-                    self.fail("invalid unicode code point")
-                self.at += width
-
-    cdef int escape(self) except -1:
-        cdef int code
-        if self.end - self.at < 2:
-            self.fail("EOF while parsing a string")
-        if self.at[1] != 117:
-            if self.at[1] not in b'"\\/bfnrt':
-                self.fail("invalid escape")
-            self.at += 2
-            return 0
-        code = smg_hex4(self.at + 2) if self.end - self.at >= 6 else -1
-        if code < 0:
-            self.fail("invalid escape")
-        self.at += 6
-        if 0xDC00 <= code <= 0xDFFF:
-            self.fail("lone surrogate in hex escape")
-        if 0xD800 <= code <= 0xDBFF:
-            if self.end - self.at < 6 or self.at[0] != 92 or self.at[1] != 117:
-                self.fail("lone leading surrogate in hex escape")
-            code = smg_hex4(self.at + 2)
-            if not 0xDC00 <= code <= 0xDFFF:
-                self.fail("lone leading surrogate in hex escape")
-            self.at += 6
-        return 0
-
-    cdef inline bint digits(self) noexcept:
-        cdef const char* begin = self.at
-        while self.at < self.end and 48 <= self.at[0] <= 57:
-            self.at += 1
-        return self.at > begin
-
-    cdef int number(self) except -1:
-        cdef const char* begin = self.at
-        cdef bint real = False
-        if self.at[0] == 45:
-            self.at += 1
-        if self.at < self.end and self.at[0] == 48:
-            self.at += 1
-        elif not self.digits():
-            self.fail("invalid number")
-        if self.at < self.end and self.at[0] == 46:
-            self.at += 1
-            real = True
-            if not self.digits():
-                self.fail("invalid number")
-        if self.at < self.end and (self.at[0] == 101 or self.at[0] == 69):
-            self.at += 1
-            real = True
-            if self.at < self.end and (self.at[0] == 43 or self.at[0] == 45):
-                self.at += 1
-            if not self.digits():
-                self.fail("invalid number")
-        if self.at - begin > 300 or (real and self.at - begin > 4):
-            self.finite(begin)
-        return 0
-
-    cdef int finite(self, const char* begin) except -1:
-        cdef double value = float(begin[:self.at - begin])
-        if value - value != 0:
-            self.fail("number out of range")
-        return 0
-
-    cdef int literal(self) except -1:
-        cdef Py_ssize_t left = self.end - self.at
-        if left >= 4 and (memcmp(self.at, b"true", 4) == 0 or memcmp(self.at, b"null", 4) == 0):
-            self.at += 4
-        elif left >= 5 and memcmp(self.at, b"false", 5) == 0:
-            self.at += 5
-        else:
-            self.fail("expected value")
-        return 0
-
-    cdef int scalar(self) except -1:
-        if self.at >= self.end:
-            self.fail("EOF while parsing a value")
-        if self.at[0] == 34:
-            return self.string()
-        if self.at[0] == 45 or 48 <= self.at[0] <= 57:
-            return self.number()
-        return self.literal()
-
-    cdef int key(self) except -1:
-        """Over a member's name and its colon, up to the value."""
-        if self.at >= self.end:
-            self.fail("EOF while parsing an object")
-        if self.at[0] != 34:
-            self.fail("key must be a string")
-        self.string()
-        return 0
-
-    cdef int colon(self) except -1:
-        self.blanks()
-        if self.at >= self.end or self.at[0] != 58:
-            self.fail("expected `:`")
-        self.at += 1
-        return self.blanks()
-
-    cdef int value(self, int depth) except -1:
-        """Over any value; containers by a stack of one bit a level instead of recursion."""
-        cdef char kinds[_MAX_DEPTH + 1]
-        cdef int base = depth
-        while True:
-            # a value begins here
-            if self.at < self.end and (self.at[0] == 123 or self.at[0] == 91):
-                if depth >= _MAX_DEPTH:
-                    self.fail("recursion limit exceeded")
-                kinds[depth] = self.at[0]
-                depth += 1
-                self.at += 1
-                self.blanks()
-                if self.at < self.end and self.at[0] == kinds[depth - 1] + 2:    # ] and } stand 2 behind [ and {
-                    self.at += 1
-                    depth -= 1
-                else:
-                    if kinds[depth - 1] == 123:
-                        self.key()
-                        self.colon()
-                    continue
-            else:
-                self.scalar()
-            # a value has ended: go up and on
-            while True:
-                if depth == base:
-                    return 0
-                self.blanks()
-                if self.at >= self.end:
-                    self.fail("EOF while parsing an object" if kinds[depth - 1] == 123 else "EOF while parsing a list")
-                if self.at[0] == kinds[depth - 1] + 2:
-                    self.at += 1
-                    depth -= 1
-                    continue
-                if self.at[0] != 44:
-                    self.fail("expected `,` or `}`" if kinds[depth - 1] == 123 else "expected `,` or `]`")
-                self.at += 1
-                self.blanks()
-                if kinds[depth - 1] == 123:
-                    self.key()
-                    self.colon()
-                break
-
-
-@cython.final
-@cython.freelist(16)
 cdef class Members:
-    """The top-level members of a JSON object, in order, by their spans in `text`."""
+    """The members of a JSON object, in order, by their spans in `text`."""
 
     def __dealloc__(self):
-        PyMem_Free(self._list)
+        PyMem_RawFree(self._list)
 
-    cdef int _add(self, Member* member) except -1:
+    cdef int _add(self, const Member* member) noexcept nogil:
         cdef Member* grown
         if self._count == self._room:
-            self._room = self._room * 2 if self._room else 16
-            grown = <Member*>PyMem_Realloc(self._list, self._room * sizeof(Member))
+            grown = <Member*>PyMem_RawRealloc(self._list, (self._room * 2 + 16) * sizeof(Member))
             if grown == NULL:
-                raise MemoryError
+                return -1
+            self._room = self._room * 2 + 16
             self._list = grown
         self._list[self._count] = member[0]
         self._count += 1
         return 0
 
+    cdef bint _is_named(self, Py_ssize_t index, bytes name) except -1:
+        cdef const Member* one = &self._list[index]
+        cdef Py_ssize_t size = one.key_end - one.key - 2
+        if one.escaped:
+            return unescape(self.text[one.key:one.key_end]) == name
+        return size == PyBytes_GET_SIZE(name) and memcmp(
+            PyBytes_AS_STRING(self.text) + one.key + 1, PyBytes_AS_STRING(name), size
+        ) == 0
+
     cdef Py_ssize_t _find(self, bytes name) except -2:
         """Index of the last member of that name (a repeated key keeps its last value), or -1."""
-        cdef Py_ssize_t i = self._count, size = len(name)
-        cdef const char* data = PyBytes_AS_STRING(self.text)
-        cdef Member* one
+        cdef Py_ssize_t i = self._count
         while i > 0:
             i -= 1
-            one = &self._list[i]
-            if one.escaped:
-                if _unescaped(self.text[one.key:one.key_end]) == name:
-                    return i
-            elif one.key_end - one.key - 2 == size and memcmp(data + one.key + 1, PyBytes_AS_STRING(name), size) == 0:
+            if self._is_named(i, name):
                 return i
         return -1
 
@@ -317,7 +81,7 @@ cdef class Members:
     def names(self):
         """The names in order, escapes resolved."""
         cdef Py_ssize_t i
-        return [_unescaped(self.text[self._list[i].key:self._list[i].key_end]) for i in range(self._count)]
+        return [unescape(self.text[self._list[i].key:self._list[i].key_end]) for i in range(self._count)]
 
     def raw(self, bytes name):
         """A member's value as written, or None."""
@@ -333,24 +97,73 @@ cdef class Members:
 
     def replace(self, bytes name, bytes value):
         """`text` with the value of every member of that name replaced. Raises KeyError."""
-        cdef Py_ssize_t i, at = 0
-        cdef list pieces = []
-        for i in range(self._count):
-            if _unescaped(self.text[self._list[i].key:self._list[i].key_end]) == name:
-                pieces.append(self.text[at:self._list[i].value])
-                pieces.append(value)
-                at = self._list[i].value_end
-        if not pieces:
+        cdef Py_ssize_t i
+        cdef list edits = [
+            (self._list[i].value, self._list[i].value_end, value)
+            for i in range(self._count) if self._is_named(i, name)
+        ]
+        if not edits:
             raise KeyError(name)
-        pieces.append(self.text[at:])
-        return b"".join(pieces)
+        return splice(self.text, edits)
+
+    def removals(self, *names):
+        """The edits that take every member of those names out, with the commas that go with them."""
+        cdef Py_ssize_t i, last = self._count - 1
+        cdef bint leading = True, gone
+        cdef list edits = []
+        for i in range(self._count):
+            gone = False
+            for name in names:
+                gone = gone or self._is_named(i, name)
+            if not gone:
+                leading = False
+            elif not leading:
+                edits.append((self._list[i - 1].value_end, self._list[i].value_end, b""))
+            elif i < last:
+                edits.append((self._list[i].key, self._list[i + 1].key, b""))
+            else:
+                edits.append((self._list[i].key, self._list[i].value_end, b""))
+        return edits
+
+    def addition(self, bytes added):
+        """The edit that puts `added` (members without braces) behind the last member."""
+        if not self._count:
+            return self.start + 1, self.start + 1, added
+        return self._list[self._count - 1].value_end, self._list[self._count - 1].value_end, b"," + added
 
 
-cdef bytes _unescaped(bytes quoted):
+cpdef bytes unescape(bytes quoted):
+    """The UTF-8 text of a valid JSON string with its quotes."""
     if b"\\" not in quoted:
         return quoted[1:len(quoted) - 1]
     import json
     return json.loads(quoted).encode("utf-8")
+
+
+cdef int _scan_members(Scan* s, Members found, int depth) noexcept nogil:
+    """List the members of the object at `at`."""
+    cdef Member one
+    cdef int more
+    found.start = s.at - s.text
+    more = scan_open(s)
+    while more > 0:
+        one.key = s.at - s.text
+        if scan_key(s) < 0:
+            return -1
+        one.escaped = s.escaped
+        one.key_end = s.at - s.text
+        if scan_colon(s) < 0:
+            return -1
+        one.value = s.at - s.text
+        if scan_value(s, depth + 1) < 0:
+            return -1
+        one.value_end = s.at - s.text
+        if found._add(&one) < 0:
+            s.problem = "out of memory"
+            return -1
+        more = scan_next(s, 123)
+    found.end = s.at - s.text
+    return more
 
 
 def members(bytes text):
@@ -358,48 +171,133 @@ def members(bytes text):
 
     Raises `JsonError`.
     """
-    cdef _Scanner scan = _Scanner.__new__(_Scanner)
+    cdef Scan s
     cdef Members found = Members.__new__(Members)
-    cdef Member one
-    scan.text = scan.at = PyBytes_AS_STRING(text)
-    scan.end = scan.text + len(text)
+    cdef int ended
+    cdef bint is_object
+    s.text = s.at = PyBytes_AS_STRING(text)
+    s.end = s.text + len(text)
     found.text = text
-    scan.blanks()
-    if scan.at >= scan.end or scan.at[0] != 123:
-        scan.value(0)
-        _ended(scan)
-        return None
-    scan.at += 1
-    scan.blanks()
-    if scan.at < scan.end and scan.at[0] == 125:
-        scan.at += 1
-        _ended(scan)
-        return found
-    while True:
-        one.key = scan.at - scan.text
-        scan.key()
-        one.escaped = scan.escaped
-        one.key_end = scan.at - scan.text
-        scan.colon()
-        one.value = scan.at - scan.text
-        scan.value(1)
-        one.value_end = scan.at - scan.text
-        found._add(&one)
-        scan.blanks()
-        if scan.at >= scan.end:
-            scan.fail("EOF while parsing an object")
-        if scan.at[0] == 125:
-            scan.at += 1
-            _ended(scan)
-            return found
-        if scan.at[0] != 44:
-            scan.fail("expected `,` or `}`")
-        scan.at += 1
-        scan.blanks()
+    skip_blanks(&s)
+    is_object = s.at < s.end and s.at[0] == 123
+    if len(text) < _LARGE:
+        ended = _scan_members(&s, found, 0) if is_object else scan_value(&s, 0)
+    else:
+        with nogil:
+            ended = _scan_members(&s, found, 0) if is_object else scan_value(&s, 0)
+    if ended < 0 or scan_end(&s) < 0:
+        raise JsonError(s.problem.decode(), s.at - s.text)
+    return found if is_object else None
 
 
-cdef int _ended(_Scanner scan) except -1:
-    scan.blanks()
-    if scan.at < scan.end:
-        scan.fail("trailing characters")
-    return 0
+def members_at(bytes text, Py_ssize_t start):
+    """The members of the object that begins at `start` of a text that is known to be JSON."""
+    cdef Scan s
+    cdef Members found = Members.__new__(Members)
+    cdef int ended
+    s.text = PyBytes_AS_STRING(text)
+    s.at = s.text + start
+    s.end = s.text + len(text)
+    found.text = text
+    with nogil:
+        ended = _scan_members(&s, found, 0)
+    if ended < 0:
+        raise JsonError(s.problem.decode(), s.at - s.text)
+    return found
+
+
+def elements(bytes text, Py_ssize_t start):
+    """Give the spans of the elements of the array that begins at `start` of a text known to be JSON."""
+    cdef Scan s
+    cdef int more
+    cdef Py_ssize_t begin
+    s.text = PyBytes_AS_STRING(text)
+    s.at = s.text + start
+    s.end = s.text + len(text)
+    more = scan_open(&s)
+    while more > 0:
+        begin = s.at - s.text
+        with nogil:
+            more = scan_value(&s, 1)
+        if more == 0:
+            yield begin, s.at - s.text
+            more = scan_next(&s, 91)
+    if more < 0:
+        raise JsonError(s.problem.decode(), s.at - s.text)
+
+
+cdef struct _Edit:
+    Py_ssize_t start
+    Py_ssize_t end
+    Py_ssize_t order
+    const char* data
+    Py_ssize_t size
+
+
+cdef int _by_place(const void* left, const void* right) noexcept nogil:
+    cdef const _Edit* a = <const _Edit*>left
+    cdef const _Edit* b = <const _Edit*>right
+    if a.start != b.start:
+        return -1 if a.start < b.start else 1
+    return -1 if a.order < b.order else 1
+
+
+cdef Py_ssize_t _spliced_size(const _Edit* edits, Py_ssize_t count, Py_ssize_t length) noexcept nogil:
+    """Length of the edited text, -1 when edits overlap or leave the text."""
+    cdef Py_ssize_t i, at = 0, size = length
+    for i in range(count):
+        if edits[i].start < at or edits[i].end < edits[i].start or edits[i].end > length:
+            return -1
+        at = edits[i].end
+        size += edits[i].size - (edits[i].end - edits[i].start)
+    return size
+
+
+cdef void _copy_spliced(const char* source, Py_ssize_t length, const _Edit* edits, Py_ssize_t count,
+                        char* target) noexcept nogil:
+    cdef Py_ssize_t i, at = 0
+    for i in range(count):
+        memcpy(target, source + at, edits[i].start - at)
+        target += edits[i].start - at
+        memcpy(target, edits[i].data, edits[i].size)
+        target += edits[i].size
+        at = edits[i].end
+    memcpy(target, source + at, length - at)
+
+
+def splice(bytes text, list edits):
+    """`text` with the spans of `edits`, (start, end, bytes) in any order, replaced.
+
+    Edits at the same place come in the order given. Raises ValueError when edits overlap.
+    """
+    cdef Py_ssize_t count = len(edits), length = len(text), size, i
+    cdef bytes new, result
+    cdef const char* source
+    cdef char* target
+    cdef _Edit* sorted_edits = <_Edit*>PyMem_RawMalloc((count + 1) * sizeof(_Edit))
+    if sorted_edits == NULL:
+        raise MemoryError
+    try:
+        for i in range(count):
+            sorted_edits[i].start, sorted_edits[i].end, new = edits[i]
+            sorted_edits[i].order = i
+            sorted_edits[i].data = PyBytes_AS_STRING(new)
+            sorted_edits[i].size = len(new)
+            if i % _BREATH == _BREATH - 1:
+                with nogil:
+                    pass
+        with nogil:
+            qsort(sorted_edits, count, sizeof(_Edit), _by_place)
+            size = _spliced_size(sorted_edits, count, length)
+        if size < 0:
+            raise ValueError("edits overlap or leave the text")
+        result = PyBytes_FromStringAndSize(NULL, size)
+        source, target = PyBytes_AS_STRING(text), PyBytes_AS_STRING(result)
+        if size < _LARGE:
+            _copy_spliced(source, length, sorted_edits, count, target)
+        else:
+            with nogil:
+                _copy_spliced(source, length, sorted_edits, count, target)
+        return result
+    finally:
+        PyMem_RawFree(sorted_edits)

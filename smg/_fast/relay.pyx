@@ -11,7 +11,7 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from smg._fast.exchange cimport (
-    ANSWERED, BROKEN, CUT, RELAYED, TIMED_OUT, TOO_LARGE, Exchange, Upstream,
+    ANSWERED, BODY_COMING, BROKEN, RELAYED, TIMED_OUT, TOO_LARGE, Exchange, Upstream,
 )
 from smg._fast.head cimport ResponseHead
 from smg._fast.limits cimport Limits
@@ -49,6 +49,9 @@ cdef class Relay:
         self.head = head
         self._event_stream = head.event_stream
         self.streaming = head.status < 400 and (x.stream or head.event_stream)
+        if self.limits.between_s > 0 or self._pings():
+            self._last = _now()
+            self._arm(self._last)
         if not self.streaming:
             return TOO_LARGE if head.content_length > self.limits.max_payload_bytes else 0
         memset(self._tail, 10, TAIL)                             # as after a blank line
@@ -56,9 +59,6 @@ cdef class Relay:
         x.started = True
         self._chunked = head.event_stream or head.content_length < 0
         x.reply.start(head.status, head.reason, x._head_lines(head.lines), -1 if self._chunked else head.content_length)
-        if self._event_stream and (self.limits.keepalive_s > 0 or self.limits.between_s > 0):
-            self._last = _now()
-            self._arm(self._last)
         return 0
 
     cdef int piece(self, bytes data, Py_ssize_t start, Py_ssize_t size) except -1:
@@ -86,14 +86,14 @@ cdef class Relay:
         """May chunks be passed on with the framing they have?"""
         return self.streaming and self.exchange.reply.takes_chunks
 
-    cdef void raw(self, bytes data, const char* last, Py_ssize_t last_size) except *:
-        """Pass on whole chunks as received; `last` is the last chunk's payload."""
+    cdef void raw(self, bytes data, const char* last, Py_ssize_t last_size, Py_ssize_t payload) except *:
+        """Pass on whole chunks as received; `last` is the last chunk's payload, `payload` the size of all."""
         cdef Exchange x = self.exchange
         if self._timer is not None:
             self._last = _now()
         if last_size:
             self._note_tail(last, last_size)
-        x.sent_bytes += PyBytes_GET_SIZE(data)
+        x.sent_bytes += payload
         x.reply.raw(data)
 
     cdef void end(self, bint terminated) except *:
@@ -102,6 +102,7 @@ cdef class Relay:
         self.exchange = None
         if self.streaming:
             self.streaming = False
+            x.upstream = None                                    # or a full transport would pause an idle connection
             x.reply.end(terminated)
             x.finish_attempt(RELAYED)
             return
@@ -139,9 +140,13 @@ cdef class Relay:
         self.streaming = False
         if x.reply is None:
             return
+        x.upstream = None
         if self._event_stream:
+            torn = b"" if self._between_frames() else b"\n\n"
             if not self._said_done():
-                x.reply.chunk((b"" if self._between_frames() else b"\n\n") + frame + _DONE)
+                x.reply.chunk(torn + frame + _DONE)
+            elif torn:
+                x.reply.chunk(torn)
             x.reply.end(False)
         else:
             x.reply.abort()
@@ -217,7 +222,7 @@ cdef class Relay:
         self._timer = None
         if x is None or x.reply is None:
             return
-        if self.upstream.paused:                                 # it is the client that is slow
+        if self.upstream.paused or (x.piped and x.received == BODY_COMING):   # it is the client that is slow
             self._last = now
         if self.limits.between_s > 0 and now - self._last >= self.limits.between_s:
             self.upstream.on_timeout()

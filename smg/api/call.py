@@ -1,4 +1,4 @@
-"""What the gateway reads of a request's body: that it is JSON, whom it is for, and whether it streams."""
+"""From a request's bytes to its call: the contract kept, the model canonical, the worker's bytes ready."""
 
 from __future__ import annotations
 
@@ -6,27 +6,45 @@ from collections.abc import Callable
 
 import msgspec
 
-from smg import errors
-from smg._fast.jsonspan import JsonError, Members, members
+from smg.api.chat import read_chat
+from smg.api.completions import read_completion
+from smg.api.generate import read_generate
+from smg.api.plain import read_plain
 from smg.api.surfaces import Surface
 
-_SYNTAX = "JSON syntax error: Failed to parse the request body as JSON: "
-_TYPES = "Invalid JSON data: Failed to deserialize the JSON body into the target type: "
+# A body above this may take longer to decode than the loop can wait: do it in a thread. What takes long
+# in there lets the interpreter go, or is made of short steps.
+LARGE_BODY = 256 * 1024
+
+_READERS = {
+    "chat": read_chat,
+    "completions": read_completion,
+    "generate": read_generate,
+}
 
 
 class Call:
     """The decoded, checked request. `model` is canonical, None when the request names none.
 
-    `body` is what the worker gets, None when it is passed on unread (an opaque call).
+    `body` is what the worker gets, None when it is passed on unread (an opaque call). `dropped` names the
+    fields of another model family that it lost, for one warning in the log.
     """
 
-    __slots__ = ("body", "model", "stream", "surface")
+    __slots__ = ("body", "dropped", "model", "stream", "surface")
 
-    def __init__(self, surface: Surface, model: str | None, stream: bool, body: bytes | None) -> None:
+    def __init__(
+        self,
+        surface: Surface,
+        model: str | None,
+        stream: bool,
+        body: bytes | None,
+        dropped: tuple[str, ...] = (),
+    ) -> None:
         self.surface = surface
         self.model = model
         self.stream = stream
         self.body = body
+        self.dropped = dropped
 
 
 def is_json_type(content_type: bytes | None) -> bool:
@@ -40,60 +58,16 @@ def is_json_type(content_type: bytes | None) -> bool:
 
 
 def decode(surface: Surface, body: bytes, resolve: Callable[[str], str]) -> Call:
-    """Check the body and read the call from it; `resolve` gives a model's canonical name. Raises 400 (422 for `/generate` bodies that do not fit)."""
-    try:
-        found = members(body)
-    except JsonError as error:
-        raise errors.json_parse_error(f"{_SYNTAX}{error}{_where(body, error.position)}") from None
-    if found is None:
-        raise _misfit(surface, "invalid type: the body must be a JSON object", body, 0)
-    model = _text(surface, found, b"model")
-    if model is None and surface.needs_model:
-        raise _misfit(surface, "missing field `model`", body, len(body))
-    canonical = resolve(model) if model is not None else None
-    if canonical is not None and canonical != model:
-        body = found.replace(b"model", msgspec.json.encode(canonical))
-        model = canonical
-    return Call(surface, model, _flag(surface, found, b"stream"), body)
+    """Check a body and plan its way to a worker; `resolve` gives a model's canonical name.
 
-
-def _text(surface: Surface, found: Members, name: bytes) -> str | None:
-    """A member that must be a text; None when it is absent (null counts so where it is optional)."""
-    raw = found.raw(name)
-    if raw is None or (raw == b"null" and not surface.needs_model):
-        return None
-    if not raw.startswith(b'"'):
-        raise _misfit(
-            surface, f"{name.decode()}: invalid type, expected a string", found.text, _start(found, name)
-        )
-    text: str = msgspec.json.decode(raw)
-    return text
-
-
-def _flag(surface: Surface, found: Members, name: bytes) -> bool:
-    raw = found.raw(name)
-    if raw is None or raw == b"null" or raw == b"false":
-        return False
-    if raw != b"true":
-        raise _misfit(
-            surface, f"{name.decode()}: invalid type, expected a boolean", found.text, _start(found, name)
-        )
-    return True
-
-
-def _start(found: Members, name: bytes) -> int:
-    span = found.span(name)
-    return span[0] if span else 0
-
-
-def _misfit(surface: Surface, problem: str, body: bytes, position: int) -> errors.GatewayError:
-    message = f"{_TYPES}{problem}{_where(body, position)}"
-    if surface.endpoint == "generate":
-        return errors.unprocessable(message)
-    return errors.json_parse_error(message)
-
-
-def _where(body: bytes, position: int) -> str:
-    line = body.count(b"\n", 0, position) + 1
-    column = position - (body.rfind(b"\n", 0, position) + 1) + 1
-    return f" at line {line} column {column}"
+    Raises 400, or 422 for a `/generate` body that does not fit. May run in any thread.
+    """
+    read = _READERS.get(surface.endpoint)
+    draft = read(body) if read is not None else read_plain(body, needs_model=surface.needs_model)
+    model = draft.model
+    if model is not None:
+        canonical = resolve(model)
+        if canonical != model:
+            draft.replace("model", msgspec.json.encode(canonical))
+            model = canonical
+    return Call(surface, model, draft.written("stream") == b"true", draft.finish(), draft.dropped)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
+from smg import errors
 from smg.api.request_id import DEFAULT_PREFIX, PREFIXES
 
 
 class Surface(msgspec.Struct, frozen=True):
     """One endpoint. `endpoint` is its label in metrics; `may_pipe`: a large body may go to the worker
-    unread."""
+    unread; `takes_form`: the body is a form instead of JSON; `not_external`: external providers do not
+    serve it, this is answered when nobody else has the model."""
 
     path: str
     endpoint: str
     needs_model: bool = True
     may_pipe: bool = False
+    takes_form: bool = False
+    not_external: Callable[[], errors.GatewayError] | None = None
 
     @property
     def id_prefix(self) -> str:
@@ -32,4 +38,11 @@ SURFACES = (
     Surface("/classify", "classify", needs_model=False),
     Surface("/v1/score", "score", needs_model=False),
     Surface("/score", "score", needs_model=False),
+    Surface("/v1/decisions", "decisions", not_external=errors.decisions_not_supported),
+    Surface(
+        "/v1/audio/transcriptions",
+        "transcriptions",
+        takes_form=True,
+        not_external=errors.transcriptions_not_supported,
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from smg import errors
@@ -12,9 +13,15 @@ from smg._fast import exchange as fast
 from smg._fast.egress import Egress, Pool
 from smg._fast.exchange import Exchange
 from smg._fast.limits import Counts, Limits
+from smg.api.audio import Form, Transcription
 from smg.api.call import Call
+from smg.api.decisions import Decisions
 from smg.api.request_id import is_valid
+from smg.backends import systemone
 from smg.workers.worker import Worker
+
+JSON = b"application/json"
+Body = bytes | Form | None
 
 
 class HttpBackend:
@@ -39,22 +46,34 @@ class HttpBackend:
         self._heads: dict[bytes, bytes] = {}
         self._routed_line = b"x-smg-routed-worker-id: " + worker.url.encode() + b"\r\n"
 
-    async def forward(self, x: Exchange, call: Call, lease: Any) -> bool:
+    def forward(self, x: Exchange, call: Call, lease: Any) -> Coroutine[Any, Any, bool]:
         """Get the worker's answer. Returns when the client has it, or when `x` holds it; raises when
         there is none to be had."""
         x.routed_line = b""
+        if isinstance(call, Decisions) and self._worker.runtime == systemone.RUNTIME:
+            return systemone.forward(x, call, lease, self._ask)
+        if isinstance(call, Transcription):
+            form = call.form
+            return self._ask(x, lease, x.head.path, form, form.length, form.content_type)
+        length = x.head.content_length if call.body is None else len(call.body)
+        return self._ask(x, lease, x.head.path, call.body, length)
+
+    async def _ask(
+        self, x: Exchange, lease: Any, path: bytes, body: Body, length: int, content_type: bytes = JSON
+    ) -> bool:
         # A body that is passed on as it comes cannot be sent twice, so it gets a connection nobody has used.
-        egress = self._pool.take() if call.body is not None else None
-        head = self._request_head(x, call)
+        egress = self._pool.take() if body is not None else None
+        head = self._request_head(x, path, length, content_type)
         if egress is not None:
             x.routed_line = self._routed_line
-            await x.send(egress, head, call.body)
+            await x.send(egress, head, _sendable(body))
             if x.outcome != fast.DIED or egress.heard or not egress.reused:
                 return self._judge(x, lease)
             x.routed_line = b""
-        egress = await self._connect()
+        # An upload is not tried again when the worker cannot be reached, as its clients know it.
+        egress = await self._connect(lease, errors.Retry.NO if isinstance(body, Form) else errors.Retry.YES)
         x.routed_line = self._routed_line
-        await x.send(egress, head, call.body)
+        await x.send(egress, head, _sendable(body))
         return self._judge(x, lease)
 
     def close(self) -> None:
@@ -83,30 +102,30 @@ class HttpBackend:
             raise errors.call_upstream_request_error("The worker's answer is not HTTP")
         raise errors.call_upstream_request_error()
 
-    def _request_head(self, x: Exchange, call: Call) -> bytes:
+    def _request_head(self, x: Exchange, path: bytes, length: int, content_type: bytes) -> bytes:
         """The head of the request to the worker: of the client's headers the allow-list, as sent."""
         source = x.head
-        fixed = self._heads.get(source.path)
+        fixed = self._heads.get(path)
         if fixed is None:
             # As many entries as there are routes: other paths never get here.
             target = self._worker.target
             fixed = (
-                f"POST {target.path}{source.path.decode()} HTTP/1.1\r\nhost: {target.authority}\r\n"
-                "accept: */*\r\ncontent-type: application/json\r\n"
+                f"POST {target.path}{path.decode()} HTTP/1.1\r\nhost: {target.authority}\r\n"
+                "accept: */*\r\ncontent-type: "
             ).encode()
-            self._heads[source.path] = fixed
-        length = source.content_length if call.body is None else len(call.body)
+            self._heads[path] = fixed
+        fixed += content_type
         forward = source.forward
         if self._worker.api_key is not None and source.get(b"authorization") is None:
             forward += b"authorization: Bearer %b\r\n" % self._worker.api_key.encode()
         sent_id = source.get(b"x-request-id")
         if not sent_id:
-            return b"%b%bcontent-length: %d\r\n\r\n" % (fixed, forward, length)
+            return b"%b\r\n%bcontent-length: %d\r\n\r\n" % (fixed, forward, length)
         if not is_valid(sent_id):
             sent_id = x.request_id
-        return b"%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (fixed, forward, sent_id, length)
+        return b"%b\r\n%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (fixed, forward, sent_id, length)
 
-    async def _connect(self) -> Egress:
+    async def _connect(self, lease: Any, retry: errors.Retry) -> Egress:
         # A task of its own, since the exchange's driver is none and a timeout needs one.
         opening = self._loop.create_task(self._open())
         try:
@@ -114,10 +133,9 @@ class HttpBackend:
         except asyncio.CancelledError:
             opening.add_done_callback(self._keep)  # the client left; the next one can have the connection
             raise
-        except TimeoutError:
-            raise errors.call_upstream_connection_failed() from None
-        except OSError:
-            raise errors.call_upstream_connection_failed() from None
+        except OSError:  # a TimeoutError as well
+            lease.outcome = False
+            raise errors.call_upstream_connection_failed(retry) from None
 
     def _keep(self, opening: asyncio.Task[Egress]) -> None:
         if not opening.cancelled() and opening.exception() is None:
@@ -134,6 +152,10 @@ class HttpBackend:
                 server_hostname=target.host if self._tls is not None else None,
             )
         return egress
+
+
+def _sendable(body: Body) -> bytes | Iterator[bytes] | None:
+    return iter(body) if isinstance(body, Form) else body
 
 
 def tls_context(ca_paths: list[str], cert_path: str | None, key_path: str | None) -> ssl.SSLContext:

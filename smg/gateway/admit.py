@@ -9,9 +9,14 @@ from smg import errors
 from smg._fast import exchange as fast
 from smg._fast.exchange import Exchange
 from smg.admission.identity import Identity
+from smg.api import decisions
+from smg.api.audio import FormReader, Transcription
 from smg.api.call import Call, decode, is_json_type
 from smg.api.request_id import RequestIds, generate, is_valid
 from smg.api.surfaces import Surface
+
+# Who reads the JSON of a surface, if not `decode`.
+DECODERS: dict[str, Callable[[Surface, bytes, Callable[[str], str]], Call]] = {"decisions": decisions.decode}
 
 
 class Origins(Protocol):
@@ -64,16 +69,39 @@ class Admission:
     async def read_call(self, x: Exchange) -> Call:
         """Receive and check the body; raises 400, 408 and 413."""
         surface: Surface = x.route
+        if surface.takes_form:
+            return await self._read_form(x)
         if not is_json_type(x.head.get(b"content-type")):
             raise errors.missing_content_type()
         await x.receive_body(self._limit)
         if x.received != fast.BODY_COMPLETE:
             raise self.body_error(x.received)
         assert x.body is not None
-        call = decode(surface, x.body, self._resolve)
+        call = DECODERS.get(surface.endpoint, decode)(surface, x.body, self._resolve)
         x.call = call
         x.stream = call.stream
         return call
+
+    async def _read_form(self, x: Exchange) -> Call:
+        reader = FormReader(x.head.get(b"content-type"))
+        try:
+            await x.receive_into(reader.feed, self._limit)
+            if reader.failure is not None:
+                raise reader.failure
+            if x.received != fast.BODY_COMPLETE:
+                raise self.body_error(x.received)
+            call = reader.finish(x.route, self._resolve)
+        except BaseException:
+            reader.close()
+            raise
+        x.call = call
+        x.stream = call.stream
+        return call
+
+    def release(self, x: Exchange) -> None:
+        """Give up what reading the call took beyond memory: the file of a form."""
+        if isinstance(x.call, Transcription):
+            x.call.form.close()
 
     def opaque_call(self, x: Exchange) -> Call:
         """A call whose body goes to the worker unread, byte for byte."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from smg import errors
 from smg._fast.exchange import Exchange
 from smg.gateway.admit import Admission
-from smg.gateway.route import Router, retry_of_status
+from smg.gateway.route import Router
 
 
 class Gateway:
@@ -41,4 +41,4 @@ class Gateway:
 
     def retry_of(self, x: Exchange) -> errors.Retry:
         head = x.answer_head
-        return retry_of_status(head.status) if head is not None else errors.Retry.NO
+        return errors.retry_of_status(head.status) if head is not None else errors.Retry.NO

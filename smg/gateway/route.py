@@ -14,10 +14,6 @@ from smg.workers.breaker import FAILURE_STATUSES
 from smg.workers.registry import Registry
 from smg.workers.worker import Worker
 
-RETRYABLE = frozenset({408, 429, 502, 503, 504})
-ELSEWHERE = frozenset({500})
-"""Statuses that are tried again: on any worker, or only on one that was not tried."""
-
 
 class Lease:
     """A worker chosen for one attempt, counted in its load until the attempt ends.
@@ -69,23 +65,32 @@ class Router:
         return len(self._registry.self_hosted_models) <= 1
 
     def lease(self, call: Call, tried: tuple[Worker, ...] = ()) -> Lease:
-        """A worker that serves the call; untried ones first. Raises 404 and 503."""
-        model = call.model
-        entry = self._registry.any_entry() if model is None else self._registry.find(model)
-        if entry is None:
-            raise errors.model_not_found(model or "")
-        if not entry.ready:
-            raise errors.no_available_workers(model or "")
+        """A worker that serves the call; untried ones first. Raises 404, 501 and 503."""
+        ready = self._ready(call)
         now = time.monotonic()
-        candidates = entry.ready
+        candidates = ready
         if tried:
             candidates = tuple(w for w in candidates if w not in tried) or candidates
         worker = self._policy.choose(candidates, call)
         if worker is None or not worker.breaker.allows(now):
-            worker = self._among_allowed(entry.ready, tried, call, now)
+            worker = self._among_allowed(ready, tried, call, now)
         if worker is None:
-            raise errors.no_available_workers(model or "")
+            raise errors.no_available_workers(call.model or "")
         return Lease(worker, worker in tried)
+
+    def _ready(self, call: Call) -> tuple[Worker, ...]:
+        """The workers that could serve the call now, at least one."""
+        entry = self._registry.any_entry() if call.model is None else self._registry.find(call.model)
+        if entry is None:
+            raise errors.model_not_found(call.model or "")
+        ready, not_external = entry.ready, call.surface.not_external
+        if not_external is not None:
+            if entry.workers and all(w.is_external for w in entry.workers):
+                raise not_external()
+            ready = tuple(w for w in ready if not w.is_external)
+        if not ready:
+            raise errors.no_available_workers(call.model or "")
+        return ready
 
     def _among_allowed(
         self, ready: tuple[Worker, ...], tried: tuple[Worker, ...], call: Call, now: float
@@ -96,13 +101,16 @@ class Router:
         return worker if worker is not None and worker.breaker.allows(now) else None
 
     def has_untried(self, call: Call, tried: tuple[Worker, ...]) -> bool:
-        entry = self._registry.any_entry() if call.model is None else self._registry.find(call.model)
+        try:
+            ready = self._ready(call)
+        except errors.GatewayError:
+            return False
         now = time.monotonic()
-        return entry is not None and any(w not in tried and w.breaker.would_allow(now) for w in entry.ready)
+        return any(w not in tried and w.breaker.would_allow(now) for w in ready)
 
     def may_retry(self, how: errors.Retry, call: Call, number: int, tried: tuple[Worker, ...]) -> bool:
         """Is attempt `number` (from 1), which failed in a way that allows `how`, followed by another?"""
-        if how is errors.Retry.NO or number >= self.attempts or call.body is None:
+        if how is errors.Retry.NO or number >= self.attempts:
             return False
         return how is errors.Retry.YES or self.has_untried(call, tried)
 
@@ -112,10 +120,3 @@ class Router:
         delay_ms = retry.retry_initial_backoff_ms * retry.retry_backoff_multiplier ** (number - 1)
         jitter = 1 + random.uniform(-1, 1) * retry.retry_jitter_factor  # noqa: S311
         return min(delay_ms, retry.retry_max_backoff_ms) * jitter / 1000
-
-
-def retry_of_status(status: int) -> errors.Retry:
-    """May a request be tried again after a worker answered `status`?"""
-    if status in RETRYABLE:
-        return errors.Retry.YES
-    return errors.Retry.OTHER_WORKER if status in ELSEWHERE else errors.Retry.NO

@@ -25,7 +25,7 @@ async def serve(x: Exchange, gw: Gateway) -> None:
             call = gw.admission.opaque_call(x)  # 413 here
         else:
             call = await gw.admission.read_call(x)  # 400, 408, 413 here
-        await attempt(x, gw, call)  # 404, 502, 503, 504 here
+        await attempt(x, gw, call)  # 404, 501, 502, 503, 504 here
     except GatewayError as error:
         answer(x, error)
     except asyncio.CancelledError:
@@ -35,6 +35,7 @@ async def serve(x: Exchange, gw: Gateway) -> None:
         answer(x, errors.internal_error())
     finally:
         gw.record(x)
+        gw.admission.release(x)
 
 
 async def attempt(x: Exchange, gw: Gateway, call: Call) -> None:
@@ -58,7 +59,7 @@ async def attempt(x: Exchange, gw: Gateway, call: Call) -> None:
         if worker not in tried:
             tried = (*tried, worker)
         how = failed.retry if failed is not None else gw.retry_of(x)
-        if not gw.router.may_retry(how, call, number, tried):
+        if x.piped or not gw.router.may_retry(how, call, number, tried):
             break
         if how is not errors.Retry.OTHER_WORKER or failed is None:
             await asyncio.sleep(gw.router.delay_s(number))
@@ -75,4 +76,4 @@ def answer(x: Exchange, error: GatewayError) -> None:
         return
     headers, body = errors.render(error)
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers).encode("latin-1")
-    x.answer(error.status, errors.REASONS[error.status].encode(), lines, body)
+    x.answer(error.status, errors.reason(error.status).encode(), lines, body)

@@ -146,7 +146,7 @@ class Server:
             routes={surface.path.encode(): surface for surface in SURFACES},
             serve=self._serving(deps),
             refuse=_refuse,
-            make_fallback=handing_over(runner.server),
+            make_fallback=handing_over(runner.server, lambda: self.draining),
         )
         watch(self.metrics, self.counts, self.registry, self.front)
         await self._listen(sockets, deps)

@@ -62,6 +62,13 @@ class Metrics:
     def counter(self, name: str, text: str, labels: tuple[str, ...], reader: Reader) -> None:
         self._counters.append((name, text, labels, reader))
 
+    def listed(self) -> list[tuple[str, str, str, tuple[str, ...]]]:
+        """(name, kind, help, labels) of every metric, in the order they are rendered."""
+        counters = [(name, "counter", text, labels) for name, text, labels, _ in self._all_counters()]
+        gauges = [(name, "gauge", text, labels) for name, text, labels, _ in self._gauges]
+        histograms = [(name, "histogram", text, labels) for name, text, labels, _ in self._histograms()]
+        return [*counters, *gauges, *histograms]
+
     def render(self) -> bytes:
         """The text exposition format."""
         # Imported when first scraped: a gateway nobody scrapes does without.

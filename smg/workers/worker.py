@@ -58,6 +58,19 @@ class HealthOptions(msgspec.Struct, frozen=True):
     drain_settle_s: float = 5.0
 
 
+class LoadReport(msgspec.Struct, frozen=True):
+    """What an engine says of its load at `at` (monotonic seconds). `waiting_tokens`: prompt tokens in its
+    queue that it holds no cache of, None when it does not say; `token_usage`: share of the KV cache in use;
+    `throughput` in generated tokens a second, 0 when unknown."""
+
+    at: float
+    running_requests: int = 0
+    waiting_requests: int = 0
+    waiting_tokens: float | None = None
+    token_usage: float = 0.0
+    throughput: float = 0.0
+
+
 class Worker:
     """`url` is the canonical text it was registered under, without a trailing slash."""
 
@@ -77,7 +90,9 @@ class Worker:
         "models",
         "priority",
         "provider",
+        "report",
         "runtime",
+        "sent_since_report",
         "status",
         "target",
         "url",
@@ -112,6 +127,8 @@ class Worker:
         self.connection_mode = "http"
         self.status = Status.PENDING
         self.load = 0
+        self.report: LoadReport | None = None
+        self.sent_since_report = 0
         self.backend: Backend | None = None
         self.set_cards(cards)
 

@@ -22,6 +22,7 @@ _DEFAULTS: dict[str, Any] = {
     "port": 0,
     "prometheus_port": 0,
     "prometheus_host": "127.0.0.1",
+    "policy": "round_robin",
     "sse_keepalive_secs": 0,
     "retry_initial_backoff_ms": 1,
     "retry_max_backoff_ms": 2,
@@ -97,7 +98,9 @@ async def running(*workers: ScriptedWorker, wait: bool = True, **options: Any) -
     finally:
         for client in live.clients:
             client.transport.abort()
-        await until(lambda: server.front.busy == 0, "no connection is busy")
-        await server.close()
-        for worker in workers:
-            await worker.stop()
+        try:
+            await until(lambda: server.front.busy == 0, "no connection is busy")
+        finally:
+            await server.close()
+            for worker in workers:
+                await worker.stop()

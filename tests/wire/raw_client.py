@@ -16,7 +16,9 @@ BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 STREAM_BODY = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}'
 
 
-def head(method: str, target: str, *lines: str, host: str | None = "gateway", version: str = "HTTP/1.1") -> bytes:
+def head(
+    method: str, target: str, *lines: str, host: str | None = "gateway", version: str = "HTTP/1.1"
+) -> bytes:
     all_lines = [f"{method} {target} {version}", *([f"Host: {host}"] if host is not None else []), *lines]
     return "\r\n".join(all_lines).encode("latin-1") + b"\r\n\r\n"
 
@@ -43,7 +45,9 @@ class Response:
         self.version, status, *reason = first.split(" ", 2)
         self.status = int(status)
         self.reason = reason[0] if reason else ""
-        self.headers = [(name.lower(), value.strip()) for name, _, value in (one.partition(":") for one in lines)]
+        self.headers = [
+            (name.lower(), value.strip()) for name, _, value in (one.partition(":") for one in lines)
+        ]
         self.body = b""
         self.pieces: list[bytes] = []
         """The payload of each chunk."""
@@ -169,7 +173,9 @@ class RawClient(asyncio.Protocol):
                     self._news.clear()
                     await self._news.wait()
         except TimeoutError:
-            raise AssertionError(f"not within {BOUND_S:g} s: {what}; got {bytes(self.data[:300])!r}") from None
+            raise AssertionError(
+                f"not within {BOUND_S:g} s: {what}; got {bytes(self.data[:300])!r}"
+            ) from None
 
     # ---- the transport's callbacks
 
@@ -207,7 +213,11 @@ async def connect(
     sock.setblocking(False)
     if receive_buffer is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    await loop.sock_connect(sock, (host, port))
+    try:
+        await loop.sock_connect(sock, (host, port))
+    except OSError:
+        sock.close()
+        raise
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     name = "localhost" if tls is not None else None
     _, client = await loop.create_connection(RawClient, sock=sock, ssl=tls, server_hostname=name)

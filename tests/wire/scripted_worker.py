@@ -22,7 +22,15 @@ Play = Callable[["Connection", "Request"], Awaitable[None]]
 LAST_CHUNK = b"0\r\n\r\n"
 SSE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 DONE = b"data: [DONE]\n\n"
-_PROBES = ("/health", "/v1/models", "/server_info", "/model_info", "/version", "/get_server_info", "/get_model_info")
+_PROBES = (
+    "/health",
+    "/v1/models",
+    "/server_info",
+    "/model_info",
+    "/version",
+    "/get_server_info",
+    "/get_model_info",
+)
 
 
 def chunk(data: bytes) -> bytes:
@@ -48,7 +56,9 @@ class Request:
         self.head = head
         first, *lines = head[:-4].decode("latin-1").split("\r\n")
         self.method, self.target, self.version = first.split(" ")
-        self.headers = [(name.lower(), value.strip()) for name, _, value in (one.partition(":") for one in lines)]
+        self.headers = [
+            (name.lower(), value.strip()) for name, _, value in (one.partition(":") for one in lines)
+        ]
         self.body = b""
 
     def all(self, name: str) -> list[str]:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from tests.wire.control_plane import control_plane, until
-from tests.wire.fake_engine import FakeEngine
 
 from smg.server.app import build_probe_app
 from smg.workers.worker import Status
+from tests.wire.control_plane import control_plane, until
+from tests.wire.fake_engine import FakeEngine
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 

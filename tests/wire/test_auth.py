@@ -4,6 +4,7 @@ import io
 from typing import Any
 
 import pytest
+
 from tests.wire.control_plane import control_plane
 
 ADMIN_ROUTES = [

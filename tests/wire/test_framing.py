@@ -51,13 +51,19 @@ def bad_heads(path: str) -> dict[str, tuple[int, bytes]]:
         "gzip and chunked": (400, with_lines(b"Transfer-Encoding: gzip, chunked")),
         "chunked twice in a line": (400, with_lines(b"Transfer-Encoding: chunked, chunked")),
         "chunked twice": (400, with_lines(b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked")),
-        "identity and chunked": (400, with_lines(b"Transfer-Encoding: identity", b"Transfer-Encoding: chunked")),
+        "identity and chunked": (
+            400,
+            with_lines(b"Transfer-Encoding: identity", b"Transfer-Encoding: chunked"),
+        ),
         "identity": (400, with_lines(b"Transfer-Encoding: identity", size)),
         "an empty coding": (400, with_lines(b"Transfer-Encoding:", size)),
         "a quoted coding": (400, with_lines(b'Transfer-Encoding: "chunked"')),
         "coding with a parameter": (400, with_lines(b"Transfer-Encoding: chunked;a=b")),
         "coding after a tab and VT": (400, with_lines(b"Transfer-Encoding:\t\x0bchunked")),
-        "chunked in HTTP/1.0": (400, raw(b"POST %b HTTP/1.0" % path.encode(), host, b"Transfer-Encoding: chunked")),
+        "chunked in HTTP/1.0": (
+            400,
+            raw(b"POST %b HTTP/1.0" % path.encode(), host, b"Transfer-Encoding: chunked"),
+        ),
         "blank before the colon": (400, with_lines(b"Content-Length : 58", size)),
         "tab before the colon": (400, with_lines(b"X-A\t: 1", size)),
         "folded line": (400, with_lines(b"X-A: 1", b" continued", size)),
@@ -99,7 +105,10 @@ def bad_heads(path: str) -> dict[str, tuple[int, bytes]]:
         "blank after the version": (400, raw(start + b" ", host, size) + BODY),
         "blank in the target": (400, raw(b"POST %b x HTTP/1.1" % path.encode(), host, size) + BODY),
         "NUL in the target": (400, raw(b"POST %b\x00 HTTP/1.1" % path.encode(), host, size) + BODY),
-        "bytes above 127 in the target": (400, raw(b"POST %b\xe9 HTTP/1.1" % path.encode(), host, size) + BODY),
+        "bytes above 127 in the target": (
+            400,
+            raw(b"POST %b\xe9 HTTP/1.1" % path.encode(), host, size) + BODY,
+        ),
         "relative target": (400, raw(b"POST v1 HTTP/1.1", host, size) + BODY),
         "other scheme": (400, raw(b"POST ftp://g%b HTTP/1.1" % path.encode(), host, size) + BODY),
         "blank first": (400, b" " + with_lines(size)),
@@ -108,7 +117,10 @@ def bad_heads(path: str) -> dict[str, tuple[int, bytes]]:
         "101 header lines": (431, with_lines(*(b"X-%d: 1" % i for i in range(99)), size)),
         "a head above 64 KiB": (431, with_lines(b"X-A: " + b"a" * 65536, size)),
         "many lines above 64 KiB": (431, with_lines(*(b"X-%d: " % i + b"a" * 1000 for i in range(90)), size)),
-        "a target above 64 KiB": (414, raw(b"POST %b?%b HTTP/1.1" % (path.encode(), b"a" * 66000), host, size) + BODY),
+        "a target above 64 KiB": (
+            414,
+            raw(b"POST %b?%b HTTP/1.1" % (path.encode(), b"a" * 66000), host, size) + BODY,
+        ),
         "connect to a port": (400, raw(b"CONNECT g:443 HTTP/1.1", b"Host: g:443")),
         "connect to a path": (405, raw(b"CONNECT %b HTTP/1.1" % path.encode(), host)),
     }
@@ -210,7 +222,9 @@ async def test_malformed_chunks_for_aiohttp_end_the_connection(gateway, path):
     assert not problems, "\n".join(f"{name}: {text[:200]}" for name, text in problems.items())
 
 
-@pytest.mark.parametrize("bad", ["two lengths", "length and chunked", "bare LF in a value", "a head above 64 KiB"])
+@pytest.mark.parametrize(
+    "bad", ["two lengths", "length and chunked", "bare LF in a value", "a head above 64 KiB"]
+)
 async def test_refused_after_good_requests(gateway, bad):
     """A connection that has worked is no more trusted than a new one."""
     worker = ScriptedWorker()

@@ -76,7 +76,7 @@ async def test_leaving_while_sending_a_body(gateway, leave):
         client = await gw.client()
         request = post(BODY)
         await client.send(request[: len(request) - len(BODY) + sent])
-        await until(lambda: gw.counts.accepted == accepted)
+        await until(lambda accepted=accepted: gw.counts.accepted == accepted)
         getattr(client, leave)()
         await until(lambda: gw.counts.connections == 0)
         await gw.settled()

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
+
 from tests.wire.control_plane import control_plane
 from tests.wire.fake_engine import FakeEngine
 

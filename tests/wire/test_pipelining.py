@@ -19,7 +19,10 @@ KINDS = {
     "refused": (post(BAD), 400),
     "slow": (get("/health"), 200),
     "slow with a body": (head("POST", "/workers", JSON, "Content-Length: 2") + BAD, 400),
-    "slow, chunked": (head("POST", "/workers", JSON, "Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\n\r\n", 400),
+    "slow, chunked": (
+        head("POST", "/workers", JSON, "Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\n\r\n",
+        400,
+    ),
     "not found": (get("/nope"), 404),
 }
 
@@ -103,7 +106,9 @@ CLOSING = {
 
 
 @pytest.mark.parametrize("request_", CLOSING.values(), ids=CLOSING)
-@pytest.mark.parametrize("after", [post(target="/generate"), get("/health"), b"\x00\xff"], ids=["fast", "slow", "junk"])
+@pytest.mark.parametrize(
+    "after", [post(target="/generate"), get("/health"), b"\x00\xff"], ids=["fast", "slow", "junk"]
+)
 async def test_bytes_after_a_close_are_dropped(gateway, request_, after):
     worker = ScriptedWorker()
     gw = await gateway(worker)

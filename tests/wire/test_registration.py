@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import trustme
 from aiohttp import web
-from tests.wire.control_plane import control_plane, until
-from tests.wire.fake_engine import FakeEngine
 
 from smg.workers.worker import Status
+from tests.wire.control_plane import control_plane, until
+from tests.wire.fake_engine import FakeEngine
 
 Start = Callable[..., Awaitable[FakeEngine]]
 

@@ -22,6 +22,7 @@ from tests.wire.scripted_worker import (
     chunk,
     event,
 )
+from tests.wire.waiting import happened
 
 SPELLINGS = {
     "mark and comment": b"\xef\xbb\xbf: hi\n\ndata: {}\n\n",
@@ -57,7 +58,9 @@ async def test_every_spelling_passes(gateway, payload):
 
 @pytest.mark.parametrize("payload", SPELLINGS.values(), ids=SPELLINGS)
 async def test_every_spelling_passes_byte_by_byte(gateway, payload):
-    worker = ScriptedWorker(sends(SSE_HEAD, *(chunk(payload[i : i + 1]) for i in range(len(payload))), LAST_CHUNK))
+    worker = ScriptedWorker(
+        sends(SSE_HEAD, *(chunk(payload[i : i + 1]) for i in range(len(payload))), LAST_CHUNK)
+    )
     gw = await gateway(worker)
     assert (await gw.ask(post(STREAM_BODY))).body == payload
 
@@ -81,7 +84,7 @@ async def test_every_split_of_the_wire_in_two(gateway):
         worker.first_sent.clear()
         worker.go_on.clear()
         await client.send(post(STREAM_BODY))
-        await worker.first_sent.wait()
+        await happened(worker.first_sent)
         worker.go_on.set()
         assert (await client.read()).body == TEXT
     assert len(worker.exchanges) == 1, "the connection was used again each time"

@@ -16,3 +16,8 @@ async def until(condition: Callable[[], object], what: str = "the condition hold
                 await asyncio.sleep(0.002)
     except TimeoutError:
         raise AssertionError(f"not within {BOUND_S:g} s: {what}") from None
+
+
+async def happened(event: asyncio.Event) -> None:
+    async with asyncio.timeout(BOUND_S):
+        await event.wait()

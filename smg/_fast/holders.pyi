@@ -1,0 +1,5 @@
+from typing import Self, final
+
+@final
+class Holders:
+    def __new__(cls, limit_bytes: int) -> Self: ...

@@ -1,0 +1,126 @@
+"""Chat completions: checks a request in the contract's order and plans the edits its bytes need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import msgspec
+
+from smg.api import rules
+from smg.api.chat_request import CHAT, REASONING_ALIAS
+from smg.api.draft import Draft
+from smg.api.profiles.profile import Profile, object_in, tool_names
+from smg.api.profiles.table import select
+from smg.api.tools import choice_problem, read_choice
+
+_MODEL = CHAT.slots["model"]
+_RANGED = rules.ranged_bits(CHAT)
+# Only these take part in rules between fields.
+_RULED = CHAT.bits(
+    "top_logprobs",
+    "stream_options",
+    "min_tokens",
+    "regex",
+    "ebnf",
+    "response_format",
+    "tool_choice",
+)
+_REWRITTEN = CHAT.bits("max_tokens", "reasoning_effort")
+
+
+def read_chat(body: bytes) -> Draft:
+    """Check a body and its rules; raises 400."""
+    found = CHAT.read(body)
+    model = found.value(_MODEL)
+    assert model is not None
+    draft = Draft(CHAT, found, msgspec.json.decode(model, type=str))
+    if found.breached or draft.present & _RANGED:
+        rules.check_ranges(draft)
+    profile = select(draft)
+    if draft.present & _RULED:
+        problem = next(_rule_problems(draft, profile), None)
+        if problem is not None:
+            raise rules.broken(problem)
+    problem = profile.problem(draft)
+    if problem is not None:
+        raise rules.broken(problem)
+    if draft.present & _REWRITTEN or found.marked >> REASONING_ALIAS & 1:
+        _rewrite(draft)
+    profile.rewrite(draft)
+    return draft
+
+
+def _rule_problems(draft: Draft, profile: Profile) -> Iterator[str]:
+    """The broken rules between fields, in the order in which they are checked."""
+    if draft.has("top_logprobs") and draft.written("logprobs") != b"true":
+        yield "top_logprobs is only allowed when logprobs is enabled"
+    if (problem := rules.stream_options_problem(draft)) is not None:
+        yield problem
+    most = draft.written("max_completion_tokens") or draft.written("max_tokens")
+    if (problem := rules.min_tokens_problem(draft, most, "max_tokens/max_completion_tokens")) is not None:
+        yield problem
+    yield from _output_problems(draft)
+    written = draft.written("tool_choice")
+    if written is not None:
+        declared = tool_names(draft, profile)
+        first = next(declared, None)
+        names = () if first is None else chain((first,), declared)
+        if (problem := choice_problem(read_choice(written), first is not None, names)) is not None:
+            yield problem
+
+
+def _output_problems(draft: Draft) -> Iterator[str]:
+    """Rules of structured output."""
+    wanted = draft.inside("response_format")
+    kind = msgspec.json.decode(wanted.raw(b"type") or b"null") if wanted is not None else None
+    if kind in ("json_object", "json_schema"):
+        if draft.has("regex"):
+            yield "cannot use regex constraint with JSON response format"
+        if draft.has("ebnf"):
+            yield "cannot use EBNF constraint with JSON response format"
+    if draft.has("regex") + draft.has("ebnf") + (kind == "json_schema") > 1:
+        yield rules.ONE_CONSTRAINT
+    if wanted is None or kind != "json_schema":
+        return
+    named = object_in(wanted, b"json_schema")
+    assert named is not None
+    if named.raw(b"name") == b'""':
+        yield "JSON schema name cannot be empty"
+    if object_in(named, b"schema") is None:
+        yield "JSON schema 'schema' must be a JSON object"
+
+
+def _rewrite(draft: Draft) -> None:
+    """The edits that every profile has."""
+    if draft.has("max_tokens"):
+        _migrate_max_tokens(draft)
+    effort = draft.written("reasoning_effort")
+    if effort is not None and not effort.startswith(b'"'):
+        draft.replace("reasoning_effort", b'"' + effort_text(effort).encode() + b'"')
+    if draft.found.marked >> REASONING_ALIAS & 1:
+        for _, _, key, key_end, _, _ in draft.found.marks(REASONING_ALIAS):
+            draft.edits.append((key, key_end, b'"reasoning_content"'))
+
+
+def _migrate_max_tokens(draft: Draft) -> None:
+    """`max_tokens` becomes `max_completion_tokens` where that is not set."""
+    if draft.has("max_completion_tokens"):
+        return
+    slots = draft.contract.slots
+    if draft.found.place(slots["max_completion_tokens"]) is None:
+        place = draft.found.place(slots["max_tokens"])
+        assert place is not None
+        draft.edits.append((place[0], place[1], b'"max_completion_tokens"'))
+    else:
+        draft.replace("max_completion_tokens", draft.written("max_tokens") or b"")
+        draft.remove(b"max_tokens")
+
+
+def effort_text(written: bytes) -> str:
+    """The decimal text of a number: `3`, `0.5`, and `1000.0` for `1e3`."""
+    text = written.decode()
+    if text.lstrip("-").isdigit():
+        return text
+    mantissa, _, exponent = repr(float(text)).partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa

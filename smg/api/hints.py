@@ -1,0 +1,40 @@
+"""Routing hints in request headers: malformed ones count as absent, none is ever an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+ROUTING_KEY = b"x-smg-routing-key"
+ROUTING_TOKENS = b"x-smg-routing-tokens"
+TARGET_WORKER = b"x-smg-target-worker"
+MAX_KEY_BYTES = 128
+
+_TURN = re.compile(rb"_r[0-9]+$")
+_CONVERSATION = re.compile(rb"_t[0-9]+$")
+
+
+def first_key(get: Callable[[bytes], bytes | None], names: Sequence[bytes]) -> bytes | None:
+    """The first header of `names` that holds a key: 1 to 128 bytes of UTF-8."""
+    for name in names:
+        value = get(name)
+        if value and is_key(value):
+            return value
+    return None
+
+
+def is_key(value: bytes) -> bool:
+    if not 0 < len(value) <= MAX_KEY_BYTES:
+        return False
+    if value.isascii():
+        return True
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def conversation(key: bytes) -> bytes:
+    """A key without the marks of a retry (`_r1`) and a turn (`_t2`): what the conversation is known by."""
+    return _CONVERSATION.sub(b"", _TURN.sub(b"", key)) or key

@@ -1,0 +1,30 @@
+"""Endpoints whose requests are the workers' business: only the model and the stream flag are read."""
+
+from __future__ import annotations
+
+import msgspec
+
+from smg.api.contract import Contract
+from smg.api.draft import Draft
+
+
+class NamedRequest(msgspec.Struct):
+    model: str
+    stream: bool | None = None
+
+
+class PlainRequest(msgspec.Struct):
+    model: str | None = None
+    stream: bool | None = None
+
+
+_NAMED = Contract(NamedRequest)
+_PLAIN = Contract(PlainRequest)
+
+
+def read_plain(body: bytes, *, needs_model: bool) -> Draft:
+    """Check a body's JSON and these two members; raises 400."""
+    contract = _NAMED if needs_model else _PLAIN
+    draft = Draft(contract, contract.read(body), None)
+    draft.model = draft.value("model")
+    return draft
