@@ -8,6 +8,7 @@ import pyperf
 import uvloop
 
 from benches.micro.transports import Nowhere, start_server
+from smg._fast.ingress import Ingress
 
 
 def come_and_go(loops: int, others: int) -> float:
@@ -16,12 +17,12 @@ def come_and_go(loops: int, others: int) -> float:
     async def run() -> float:
         server = await start_server()
         transport = Nowhere()
-        waiting = [server.front() for _ in range(others)]
+        waiting = [Ingress(server.front) for _ in range(others)]
         for ingress in waiting:
             ingress.connection_made(transport)  # type: ignore[arg-type]
         begun = time.perf_counter()
         for _ in range(loops):
-            ingress = server.front()
+            ingress = Ingress(server.front)
             ingress.connection_made(transport)  # type: ignore[arg-type]
             ingress.connection_lost(None)
         spent = time.perf_counter() - begun

@@ -10,6 +10,7 @@ import uvloop
 
 from benches import inputs
 from benches.micro.transports import Nowhere, add_worker, start_server
+from smg._fast.ingress import Ingress
 
 EVENTS = 200
 
@@ -20,7 +21,7 @@ def plain(loops: int, body: bytes) -> float:
     async def run() -> float:
         server = await start_server()
         egress = add_worker(server)
-        ingress, client = server.front(), Nowhere()
+        ingress, client = Ingress(server.front), Nowhere()
         ingress.connection_made(client)  # type: ignore[arg-type]
         request, answer = inputs.request(body), inputs.answer()
         begun = time.perf_counter()
@@ -41,7 +42,7 @@ def stream(loops: int, per_read: int) -> float:
     async def run() -> float:
         server = await start_server()
         egress = add_worker(server)
-        ingress, client = server.front(), Nowhere()
+        ingress, client = Ingress(server.front), Nowhere()
         ingress.connection_made(client)  # type: ignore[arg-type]
         request, events = inputs.request(inputs.chat(stream=True)), inputs.EVENT * per_read
         spent, left = 0.0, loops

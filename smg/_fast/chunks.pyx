@@ -2,6 +2,7 @@
 CR LF after sizes and data, extensions skipped, trailers checked for shape and dropped.
 """
 cimport cython
+from libc.string cimport strchr
 
 cdef enum:
     _SIZE            # reading the digits of a chunk size
@@ -11,12 +12,18 @@ cdef enum:
     _DATA_CR         # CR after a chunk's data
     _DATA_LF         # LF after a chunk's data
     _TRAILER         # start of a trailer line, or the CR of the empty line
-    _TRAILER_LINE    # inside a trailer line
+    _TRAILER_NAME    # inside the name of a trailer
+    _TRAILER_LINE    # behind its colon
     _TRAILER_LF      # LF that ends a trailer line
     _LAST_LF         # LF of the final empty line
     _DONE
 
     _MAX_EXTRA = 16384   # bytes of extensions, or of trailers, in one body
+
+
+cdef bint _in_name(unsigned char c) noexcept:
+    """Is it a token character (RFC 9110 5.6.2)?"""
+    return 48 <= c <= 57 or 65 <= c <= 90 or 97 <= c <= 122 or (c != 0 and strchr("!#$%&'*+-.^_`|~", c) != NULL)
 
 
 @cython.final
@@ -94,11 +101,17 @@ cdef class ChunkReader:
             elif self._state == _TRAILER:
                 if c == 13:
                     self._state = _LAST_LF
-                elif c <= 32 or c == 58 or c == 127:
+                elif not _in_name(c):
                     return STEP_BAD
                 else:
                     self.plain = False
+                    self._state = _TRAILER_NAME
+            elif self._state == _TRAILER_NAME:
+                self._extra += 1
+                if c == 58:
                     self._state = _TRAILER_LINE
+                elif self._extra > _MAX_EXTRA or not _in_name(c):
+                    return STEP_BAD
             elif self._state == _LAST_LF:
                 if c != 10:
                     return STEP_BAD

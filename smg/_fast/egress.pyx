@@ -253,7 +253,7 @@ cdef class Egress(Upstream):
         cdef int verdict
         while True:
             end = head_end(text + at, size - at, 0)
-            if end == 0:
+            if end == 0 or end > _MAX_HEAD:
                 if size - at > _MAX_HEAD or (size - at >= 5 and text[at:at + 5] != b"HTTP/"):
                     self._fail(MALFORMED)
                 else:

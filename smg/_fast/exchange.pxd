@@ -78,12 +78,14 @@ cdef class Exchange(Timed):
     cdef readonly long long sent_bytes
     cdef readonly bint piped          # the body goes to the worker as it arrives
     cdef public bint stream           # the request asks for a stream
+    cdef public bint gather           # the answer is to be translated: never stream it
     cdef public bytes request_id
     cdef public bytes routed_line     # the header line that names the worker, with CR LF, or empty
     cdef public bytes extra_lines     # more header lines for the answer, each with CR LF
     cdef public object worker
     cdef public object call
     cdef public object tenant
+    cdef public object on_first_event # told the time when the first of an answer's body comes; then None
     cdef public object error
     cdef public int attempts
     # the coroutine that carries the exchange

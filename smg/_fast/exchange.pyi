@@ -47,12 +47,14 @@ class Exchange(Timed):
     sent_bytes: int
     piped: bool
     stream: bool
+    gather: bool
     request_id: bytes
     routed_line: bytes
     extra_lines: bytes
     worker: Any
     call: Any
     tenant: Any
+    on_first_event: Callable[[float], None] | None
     error: Any
     attempts: int
     def __init__(self, head: RequestHead, route: Any, reply: Reply, limits: Limits) -> None: ...

@@ -34,7 +34,7 @@ cdef class ResponseHead:
     cdef readonly long long content_length   # -1 without the header
     cdef readonly bint chunked
     cdef readonly bint keep_alive
-    cdef readonly bint event_stream
+    cdef readonly bint event_stream      # of plain text: nothing can be put among compressed bytes
 
 
 cdef RequestHead parse_request(const char* data, Py_ssize_t size)

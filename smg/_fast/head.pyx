@@ -190,19 +190,19 @@ cdef bint _is_forwarded(const char* data, Line* line) noexcept:
     """The allow-list of the specification, but X-Request-ID, which the gateway may replace."""
     cdef const char* name = data + line.name
     cdef uint32_t n = line.name_len
-    if n == 13:
-        return smg_same(name, b"authorization", 13)
-    if n == 17:
-        return smg_same(name, b"anthropic-version", 17) or smg_same(name, b"x-smg-routing-key", 17)
-    if n == 14:
-        return smg_same(name, b"anthropic-beta", 14)
-    if n == 16 and smg_same(name, b"x-correlation-id", 16):
-        return True
-    if n == 11:
-        return smg_same(name, b"traceparent", 11)
     if n == 10:
         return smg_same(name, b"tracestate", 10)
-    return n > 13 and smg_same(name, b"x-request-id-", 13)
+    if n == 11:
+        return smg_same(name, b"traceparent", 11)
+    if n == 13:
+        return smg_same(name, b"authorization", 13)
+    if n > 13 and smg_same(name, b"x-request-id-", 13):
+        return True
+    if n == 14:
+        return smg_same(name, b"anthropic-beta", 14)
+    if n == 16:
+        return smg_same(name, b"x-correlation-id", 16)
+    return n == 17 and (smg_same(name, b"anthropic-version", 17) or smg_same(name, b"x-smg-routing-key", 17))
 
 
 cdef RequestHead parse_request(const char* data, Py_ssize_t size):
@@ -284,7 +284,7 @@ cdef RequestHead parse_request(const char* data, Py_ssize_t size):
         begin = _skip_authority(data, begin, target_end)
     query = <const char*>memchr(data + begin, 63, target_end - begin)
     path_end = query - data if query != NULL else target_end
-    head.path = PyBytes_FromStringAndSize(data + begin, path_end - begin)
+    head.path = PyBytes_FromStringAndSize(data + begin, path_end - begin) if path_end > begin else b"/"
     head.query = PyBytes_FromStringAndSize(query + 1, data + target_end - query - 1) if query != NULL else None
     head.raw = PyBytes_FromStringAndSize(data, size)
     head._count = count
@@ -306,10 +306,10 @@ cdef Py_ssize_t _skip_authority(const char* data, Py_ssize_t begin, Py_ssize_t e
         begin += 8
     else:
         _refuse(400, "Malformed request target")
-    while begin < end and data[begin] != 47:
-        begin += 1
-    if begin == end:
+    if begin == end or data[begin] == 47 or data[begin] == 63:
         _refuse(400, "Malformed request target")
+    while begin < end and data[begin] != 47 and data[begin] != 63:
+        begin += 1
     return begin
 
 
@@ -340,7 +340,7 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
     cdef Line* line
     cdef Py_ssize_t at, count, i, used = 0, span
     cdef int codings = 0
-    cdef bint nominates = False
+    cdef bint nominates = False, packed = False
     cdef const char* value
     cdef bint close = False, keep = False
     cdef ResponseHead head = ResponseHead.__new__(ResponseHead)
@@ -389,6 +389,8 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
             continue
         if _named(data, line, b"content-type", 12) and line.value_len >= 17:
             head.event_stream = smg_same(value, b"text/event-stream", 17)
+        elif _named(data, line, b"content-encoding", 16):
+            packed = packed or line.value_len != 8 or not smg_same(value, b"identity", 8)
         span = line.value + line.value_len - line.name
         memcpy(out + used, data + line.name, span)
         out[used + span] = 13
@@ -397,6 +399,7 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
     if head.chunked and head.content_length >= 0:
         _refuse(502, "Content-Length together with Transfer-Encoding")
     head.keep_alive = not close if head.minor == 1 else keep and not close
+    head.event_stream = head.event_stream and not packed
     head.lines = kept[:used]
     return head
 

@@ -7,7 +7,7 @@ cimport cython
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from libc.string cimport memcpy, memset
 
-import os
+from secrets import token_bytes
 
 
 cdef extern from *:
@@ -26,7 +26,7 @@ cdef class Holders:
     def __cinit__(self, Py_ssize_t limit_bytes):
         self._limit_bytes = max(limit_bytes, 1 << 17)
         self._pool = Pool(sizeof(Stored), self._limit_bytes // <Py_ssize_t>(sizeof(Stored) + 28))
-        self._salt = int.from_bytes(os.urandom(8), "little")
+        self._salt = int.from_bytes(token_bytes(8), "little")
 
     def __dealloc__(self):
         if self._pool is not None:

@@ -1,34 +1,10 @@
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, final
+from typing import final
 
-from smg._fast.exchange import Exchange, Reply
-from smg._fast.limits import Counts, Limits
+from smg._fast.front import Answering, Front
 
 @final
-class Front:
-    limits: Limits
-    counts: Counts
-    open: set[Ingress]
-    draining: bool
-    def __init__(
-        self,
-        limits: Limits,
-        counts: Counts,
-        *,
-        routes: dict[bytes, Any],
-        serve: Callable[[Exchange], Coroutine[Any, Any, None]],
-        refuse: Callable[[int, str], tuple[bytes, bytes, bytes]],
-        make_fallback: Callable[[Ingress], asyncio.Protocol],
-    ) -> None: ...
-    def __call__(self) -> Ingress: ...
-    def close_idle(self) -> None: ...
-    def abort_all(self) -> None: ...
-    @property
-    def busy(self) -> int: ...
-
-@final
-class Ingress(Reply):
+class Ingress(Answering):
     def __init__(self, front: Front) -> None: ...
     def fallback_done(self, keep: bool) -> None: ...
     def connection_made(self, transport: asyncio.Transport) -> None: ...

@@ -11,10 +11,10 @@ from libc.string cimport memchr, memcpy
 from smg._fast.chunks cimport STEP_BAD, STEP_DATA, STEP_END, STEP_MORE, ChunkReader, Step
 from smg._fast.deadlines cimport Deadlines
 from smg._fast.exchange cimport (
-    BODY_ABORTED, BODY_COMPLETE, BODY_MALFORMED, BODY_STALLED, BODY_TOO_LARGE, Exchange, Reply,
+    BODY_ABORTED, BODY_COMPLETE, BODY_MALFORMED, BODY_STALLED, BODY_TOO_LARGE, Exchange,
 )
+from smg._fast.front cimport Answering, Front
 from smg._fast.head cimport RequestHead, head_end, parse_request
-from smg._fast.limits cimport Counts, Limits
 
 from smg._fast.head import HeadError
 
@@ -25,73 +25,14 @@ cdef enum:
     _MAX_HEAD = 65536
     _MAX_AHEAD = 65536       # bytes of later messages that are kept while one is being answered
     _IN_PLACE = 65536        # a body with more than this to come is received into its final buffer
-    _JOINED = 16384          # up to here one write of head and body together is the cheaper one
+
+
+# What aiohttp is asked; it would answer any other method in words of its own.
+cdef frozenset _METHODS = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"))
 
 
 @cython.final
-cdef class Front:
-    """What all client connections share. `routes` maps the paths of the data plane to what
-    `Exchange.route` shall be; `serve` gives the coroutine that carries an exchange; `refuse`
-    renders (reason, header lines, body) for a protocol error, or an empty reason: close without a
-    word; `make_fallback` gives an aiohttp protocol."""
-
-    def __init__(self, Limits limits, Counts counts, *, dict routes, serve, refuse, make_fallback):
-        self.limits = limits
-        self.counts = counts
-        self.open = set()
-        self._dirty = []
-        self._routes = routes
-        self._serve = serve
-        self._refuse = refuse
-        self._make_fallback = make_fallback
-
-    def __call__(self):
-        return Ingress(self)
-
-    @property
-    def busy(self):
-        """How many connections are in the middle of a message."""
-        cdef int count = 0
-        for one in self.open:
-            if (<Ingress>one).state != INGRESS_HEAD:
-                count += 1
-        return count
-
-    cdef void _flush_later(self, Ingress one) except *:
-        """Write the connection's bytes when every worker connection that is readable now has been read.
-
-        Writes in a row wake a client process once; a write after each read would wake it every time,
-        which costs more than all the rest of an event.
-        """
-        self._dirty.append(one)
-        if not self._flushing:
-            self._flushing = True
-            self.limits.loop.call_soon(self._flush)
-
-    def _flush(self):
-        cdef list dirty = self._dirty
-        self._dirty = []
-        self._flushing = False
-        for one in dirty:
-            (<Ingress>one)._flush_now()
-
-    def close_idle(self):
-        """Close the connections that are between two messages; the others close after theirs."""
-        cdef Ingress one
-        self.draining = True
-        for each in list(self.open):
-            one = <Ingress>each
-            if one.state == INGRESS_HEAD and one._rest is None:
-                one._close_gently(False)
-
-    def abort_all(self):
-        """Cut every connection."""
-        for one in list(self.open):
-            (<Ingress>one)._cut()
-
-
-@cython.final
-cdef class Ingress(Reply):
+cdef class Ingress(Answering):
     """See `IngressState`; one exchange, or one message of aiohttp's, at a time."""
 
     def __init__(self, Front front):
@@ -207,8 +148,8 @@ cdef class Ingress(Reply):
             self.exchange = x
             x.run(front._serve(x))
             return
-        if head.method == b"CONNECT":
-            self._refused(405, "CONNECT is not supported")
+        if head.method not in _METHODS:
+            self._refused(501, "The request method is not supported")
             return
         front.counts.slow += 1
         self.state = INGRESS_TUNNEL if head.upgrade else INGRESS_SLOW
@@ -252,11 +193,10 @@ cdef class Ingress(Reply):
                         return True
                 continue
             if got == STEP_BAD:
-                self.front.counts.refused += 1
                 if state == INGRESS_SLOW:
-                    self._keep = False
-                    self.abort()
+                    self._refused_slow()
                 else:
+                    self.front.counts.refused += 1
                     self._body_failed(BODY_MALFORMED)
                 return False
             if state == INGRESS_SLOW:
@@ -361,6 +301,15 @@ cdef class Ingress(Reply):
         self.transport.set_protocol(self)
         self.transport.resume_reading()
 
+    # ---- what the listener asks for
+
+    cdef bint is_busy(self) noexcept:
+        return self.state != INGRESS_HEAD
+
+    cdef void close_if_idle(self) except *:
+        if self.state == INGRESS_HEAD and self._rest is None:
+            self._close_gently(False)
+
     # ---- what the exchange asks for
 
     cdef void collect(self, Exchange x, long long limit) except *:
@@ -418,87 +367,19 @@ cdef class Ingress(Reply):
             self.front.limits.body_stall.arm(self)
             self.transport.resume_reading()
 
-    # ---- the answer
-
-    cdef bytes _answer_head(self, int status, bytes reason, bytes lines, long long length):
-        """`length` is the body's, or -1: chunked, or up to the end of the connection."""
-        cdef bytes framing
-        if not self._body_done:
-            self._keep = False
-        if status == 204 or status == 304:
-            framing = b""
-        elif length >= 0:
-            framing = b"content-length: %d\r\n" % length
-        elif self.takes_chunks:
-            framing = b"transfer-encoding: chunked\r\n"
-        else:
-            framing = b""
-        return b"".join((b"HTTP/1.1 %d " % status, reason, b"\r\n", lines, framing,
-                         b"\r\n" if self._keep else b"connection: close\r\n\r\n"))
-
-    cdef void answer(self, int status, bytes reason, bytes lines, bytes body) except *:
-        cdef bytes head = self._answer_head(status, reason, lines, PyBytes_GET_SIZE(body))
-        if PyBytes_GET_SIZE(body) <= _JOINED:
-            self.transport.write(head + body)
-        else:
-            self.transport.writelines((head, body))
-        self._finished()
-
-    cdef void start(self, int status, bytes reason, bytes lines, long long length) except *:
-        if length >= 0:
-            self.raw(self._answer_head(status, reason, lines, length))
-            self.takes_chunks = False                            # the body's bytes are the payload's
-        else:
-            self.raw(self._answer_head(status, reason, lines, length))
-            if status == 204 or status == 304:                   # they have no body, not even an empty one
-                self.takes_chunks = False
-
-    cdef void chunk(self, bytes data) except *:
-        """Payload; goes out as one chunk."""
-        if self.takes_chunks:
-            data = b"%x\r\n%b\r\n" % (PyBytes_GET_SIZE(data), data)
-        self.raw(data)
-
-    cdef void raw(self, bytes data) except *:
-        """Bytes framed as the answer's head says."""
-        if self._out is not None:
-            if self._more is None:
-                self._more = [data]
-            else:
-                self._more.append(data)
-        elif self.state != INGRESS_CLOSED:
-            self._out = data
-            self.front._flush_later(self)
-
-    cdef void _flush_now(self) except *:
-        cdef bytes data = self._out
-        if data is not None:
-            self._out = None
-            if self._more is not None:
-                self._more.insert(0, data)
-                data = b"".join(self._more)
-                self._more = None
-            if self.state != INGRESS_CLOSED:
-                self.transport.write(data)
-
-    cdef void end(self, bint terminated) except *:
-        if self.takes_chunks and not terminated:
-            self.raw(b"0\r\n\r\n")
-        self._flush_now()
-        if not self.takes_chunks and self.head.minor == 0:
-            self._keep = False
-        self._finished()
+    # ---- the end of a message
 
     cdef void abort(self) noexcept:
         if self.state != INGRESS_CLOSED:
             self.state = INGRESS_CLOSED
+            self.closed = True
             self.disarm()
             if self.exchange is not None:
                 self.exchange.reply = None
                 self.exchange = None
             self.transport.abort()
 
-    cdef void _cut(self) except *:
+    cdef void cut(self) except *:
         """End the connection, and its exchange as if the client had left."""
         cdef Exchange x = self.exchange
         self.abort()
@@ -544,6 +425,7 @@ cdef class Ingress(Reply):
         self.disarm()
         if not unread or not self.transport.can_write_eof():
             self.state = INGRESS_CLOSED
+            self.closed = True
             self.transport.close()
             return
         self.state = INGRESS_LINGER
@@ -568,6 +450,16 @@ cdef class Ingress(Reply):
             self._close_gently(True)
         else:
             self.abort()
+
+    cdef void _refused_slow(self) except *:
+        """The body of a message that aiohttp has is not in the chunked coding."""
+        fallback, self.fallback = self.fallback, None
+        if self._answer_done:
+            self.front.counts.refused += 1
+            self._close_gently(True)
+        else:
+            self._refused(400, "The request body is not in the chunked coding")
+        fallback.connection_lost(None)
 
     def fallback_done(self, bint keep):
         """aiohttp has written its answer to the message it was given; unless `keep` it closes next."""
@@ -626,6 +518,7 @@ cdef class Ingress(Reply):
     def connection_lost(self, error):
         cdef Exchange x = self.exchange
         self.state = INGRESS_CLOSED
+        self.closed = True
         self.exchange = None
         self._body = None
         self._rest = None

@@ -9,7 +9,7 @@ cimport cython
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from libc.string cimport memset
 
-import os
+from secrets import token_bytes
 
 cdef enum:
     _FIRST_BUCKETS = 64
@@ -41,8 +41,8 @@ cdef class Pool:
         if self._chunks == NULL or self._buckets == NULL:
             raise MemoryError
         # Chosen anew by every process: nobody can find keys that meet in one bucket.
-        self._seed = int.from_bytes(os.urandom(8), "little")
-        self._factor = int.from_bytes(os.urandom(8), "little") | 1
+        self._seed = int.from_bytes(token_bytes(8), "little")
+        self._factor = int.from_bytes(token_bytes(8), "little") | 1
         self._buckets[0] = <uint32_t*>PyMem_RawMalloc(BUCKETS * sizeof(uint32_t))
         if self._buckets[0] == NULL:
             raise MemoryError

@@ -27,6 +27,7 @@ cdef class Relay:
     cdef int piece(self, bytes data, Py_ssize_t start, Py_ssize_t size) except -1
     cdef bint takes_raw(self) noexcept
     cdef void raw(self, bytes data, const char* last, Py_ssize_t last_size, Py_ssize_t payload) except *
+    cdef void _tell_first(self, Exchange x) except *
     cdef void end(self, bint terminated) except *
     cdef void broke(self, int outcome) except *
     cdef void timed_out(self) except *

@@ -48,7 +48,7 @@ cdef class Relay:
         x.first_byte_ns = <long long>t.tv_sec * 1000000000 + t.tv_nsec
         self.head = head
         self._event_stream = head.event_stream
-        self.streaming = head.status < 400 and (x.stream or head.event_stream)
+        self.streaming = head.status < 400 and (x.stream or head.event_stream) and not x.gather
         if self.limits.between_s > 0 or self._pings():
             self._last = _now()
             self._arm(self._last)
@@ -69,6 +69,8 @@ cdef class Relay:
         if self._timer is not None:
             self._last = _now()
         if self.streaming:
+            if x.on_first_event is not None:
+                self._tell_first(x)
             self._note_tail(PyBytes_AS_STRING(data), size)
             x.sent_bytes += size
             x.reply.chunk(data)
@@ -92,9 +94,16 @@ cdef class Relay:
         if self._timer is not None:
             self._last = _now()
         if last_size:
+            if x.on_first_event is not None:
+                self._tell_first(x)
             self._note_tail(last, last_size)
         x.sent_bytes += payload
         x.reply.raw(data)
+
+    cdef void _tell_first(self, Exchange x) except *:
+        """The first of the body is here: what the worker did before it was prefill."""
+        told, x.on_first_event = x.on_first_event, None
+        told(_now())
 
     cdef void end(self, bint terminated) except *:
         """The answer is complete; `terminated`: the last chunk has already been passed on."""
@@ -106,6 +115,8 @@ cdef class Relay:
             x.reply.end(terminated)
             x.finish_attempt(RELAYED)
             return
+        if x.on_first_event is not None:
+            self._tell_first(x)
         x.answer_head = self.head
         if self._pieces is None:
             x.answer_body = b""
@@ -142,11 +153,8 @@ cdef class Relay:
             return
         x.upstream = None
         if self._event_stream:
-            torn = b"" if self._between_frames() else b"\n\n"
             if not self._said_done():
-                x.reply.chunk(torn + frame + _DONE)
-            elif torn:
-                x.reply.chunk(torn)
+                x.reply.chunk((b"" if self._between_frames() else b"\n\n") + frame + _DONE)
             x.reply.end(False)
         else:
             x.reply.abort()

@@ -10,7 +10,7 @@ from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_SIMPLE, PyBUF_WRITABLE, Py
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-import os
+from secrets import token_bytes
 
 from smg._fast.holders cimport NOBODY, WORKERS, Alive, Holders, alone
 from smg._fast.pool cimport FIRST, KEPT_HEAD, NEW_HEAD, Pool
@@ -124,7 +124,7 @@ cdef class TextIndex:
         self._pool = Pool(sizeof(Record), max(max_bytes // _TEXT_PER_BLOCK, <Py_ssize_t>_LEAST_BLOCKS))
         self._holders = Holders(max_bytes // _TEXT_PER_SET_BYTE)
         for i in range(8):
-            self._secrets[i] = int.from_bytes(os.urandom(8), "little") | 1
+            self._secrets[i] = int.from_bytes(token_bytes(8), "little") | 1
 
     @property
     def blocks(self):

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Sequence
+
+from smg._fast.prefix import routing_tokens
+
+Get = Callable[[bytes], bytes | None]
+"""Finds a header by its lower-case name."""
 
 ROUTING_KEY = b"x-smg-routing-key"
 ROUTING_TOKENS = b"x-smg-routing-tokens"
@@ -12,6 +18,11 @@ MAX_KEY_BYTES = 128
 
 _TURN = re.compile(rb"_r[0-9]+$")
 _CONVERSATION = re.compile(rb"_t[0-9]+$")
+
+
+def tokens(value: bytes | None) -> array[int] | None:
+    """The hinted prompt tokens as int32 items; None when there are none or the hint is malformed."""
+    return routing_tokens(value) if value else None
 
 
 def first_key(get: Callable[[bytes], bytes | None], names: Sequence[bytes]) -> bytes | None:

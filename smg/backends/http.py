@@ -50,6 +50,7 @@ class HttpBackend:
         """Get the worker's answer. Returns when the client has it, or when `x` holds it; raises when
         there is none to be had."""
         x.routed_line = b""
+        x.gather = False
         if isinstance(call, Decisions) and self._worker.runtime == systemone.RUNTIME:
             return systemone.forward(x, call, lease, self._ask)
         if isinstance(call, Transcription):

@@ -29,6 +29,7 @@ class Ask(Protocol):
 async def forward(x: Exchange, call: Decisions, lease: Any, ask: Ask) -> bool:
     """As `Backend.forward`. Raises 400 before the worker is asked, and 502 for a reply that is no answer."""
     body = request_body(call)
+    x.gather = True
     relayed = await ask(x, lease, PATH, body, len(body))
     head, reply = x.answer_head, x.answer_body
     if x.outcome != fast.ANSWERED or head is None or reply is None:

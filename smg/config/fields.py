@@ -29,6 +29,7 @@ class Kind(enum.Enum):
     TEXTS = "text, zero or more"
     NUMBERS = "number, one or more"
     REPEATED = "repeatable text"
+    INTEGERS = "comma-separated integers"
 
     @property
     def is_list(self) -> bool:
@@ -86,6 +87,8 @@ class Field:
             return "one of " + ", ".join(option.choices)
         if self.kind is Kind.INTEGER:
             return f"an integer from {int(option.least or 0)} to {int(option.most or MOST)}"
+        if self.kind is Kind.INTEGERS:
+            return f"integers from {int(option.least or 0)} to {int(option.most or MOST)} between commas"
         if self.kind in (Kind.NUMBER, Kind.NUMBERS):
             return "a number" + _range(option)
         return "true or false" if self.kind.is_switch else "a text"
@@ -138,6 +141,8 @@ def _kind(annotated: object, option: Option) -> Kind:
     if typing.get_origin(inner) is tuple:
         if typing.get_args(inner)[0] is float:
             return Kind.NUMBERS
+        if typing.get_args(inner)[0] is int:
+            return Kind.INTEGERS
         return Kind.REPEATED if option.repeated else Kind.TEXTS
     if inner is bool:
         return Kind.TOGGLE if optional else Kind.SWITCH

@@ -1,8 +1,8 @@
 """The configuration as frozen Structs, one per concern: every option with type, default, flags, help, range.
 
 Objects receive their section or single values of it, never the whole `Config`. How the values are
-found is in load.py; rules across fields are in rules.py; options of the list that are not here are
-in refused.py.
+found is in load.py; the section Routing is in routing.py; rules across fields are in rules.py; options of
+the list that are not here are in refused.py.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Annotated
 import msgspec
 
 from smg.config.fields import Option
-from smg.config.specs import ControlPlaneKey, ModelAlias, TenantKey, WorkerUrl
+from smg.config.routing import Routing as Routing
+from smg.config.specs import ControlPlaneKey, TenantKey, WorkerUrl
 
 LISTENING = "Listening"
 REQUESTS = "Requests"
 CONNECTIONS = "Connections to workers"
 WORKERS = "Workers"
 HEALTH = "Health checks"
-ROUTING = "Routing"
 RETRIES = "Retries"
 BREAKER = "Circuit breaker"
 KEYS = "Authentication"
@@ -30,7 +30,6 @@ _PORT_MOST = 65535
 # Sizes in bytes: exact in a double and far from the end of 64 bits.
 _BYTES_MOST = 2**53
 
-BUILT_POLICIES = ("round_robin", "random", "passthrough")
 BUILT_BACKENDS = ("sglang", "vllm", "openai")
 LOG_LEVELS = ("debug", "info", "warn", "error")
 
@@ -254,39 +253,16 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
             "service discovery, which is not built yet, so off.",
         ),
     ] = None
-
-
-class Routing(msgspec.Struct, frozen=True, kw_only=True):
-    """Which worker gets a request. `model_alias` holds resolved aliases: chains are followed by load.py."""
-
-    policy: Annotated[
-        str | None,
-        Option(
-            group=ROUTING,
-            choices=BUILT_POLICIES,
-            help="How a worker is chosen among those that serve the model. Unset: the workers in turn, and "
-            "every body is read and checked, as it will be by cache_aware, the default once that policy is "
-            "built. A policy named here reads no text: a large body may go to its worker as it arrives.",
-        ),
-    ] = None
-    enable_igw: Annotated[
+    load_monitor_interval: Annotated[
+        int,
+        Option(group=WORKERS, least=1, help="Seconds between two questions to a worker for its load."),
+    ] = 10
+    disable_load_monitoring: Annotated[
         bool,
         Option(
-            group=ROUTING,
-            help="Expect several models: every body is read for its model. Any number of models is served "
-            "without it as well.",
+            group=WORKERS, help="Do not ask; requests in flight are all that is known of a worker's load."
         ),
     ] = False
-    model_alias: Annotated[
-        tuple[ModelAlias, ...],
-        Option(
-            group=ROUTING,
-            metavar="ALIAS=MODEL",
-            parse=ModelAlias.parse,
-            repeated=True,
-            help="Serve requests for ALIAS as MODEL. Repeatable; an alias of an alias is followed.",
-        ),
-    ] = ()
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from smg.config.refused import REFUSALS
 
 _REFUSED = "refused_flags"
 _EXCLUDED = "excluded_options"
+_METAVARS = {Kind.INTEGER: "N", Kind.INTEGERS: "N,N,...", Kind.NUMBER: "X", Kind.NUMBERS: "X"}
 _INTRODUCTION = (
     "Every option can also be set by an environment variable, SMG_ and its name in capitals "
     "(--health-check-port is SMG_HEALTH_CHECK_PORT), or in the file given with --config. "
@@ -104,7 +105,7 @@ def metavar_of(field: Field) -> str:
     option = field.option
     if option.choices:
         return "{" + ",".join(option.choices) + "}"
-    return option.metavar or {Kind.INTEGER: "N", Kind.NUMBER: "X", Kind.NUMBERS: "X"}.get(field.kind, "TEXT")
+    return option.metavar or _METAVARS.get(field.kind, "TEXT")
 
 
 def help_of(field: Field) -> str:

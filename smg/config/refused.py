@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smg.config.fields import name_of
-from smg.config.model import BUILT_BACKENDS, BUILT_POLICIES
+from smg.config.model import BUILT_BACKENDS
+from smg.config.routing import BUILT_POLICIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +34,12 @@ class Refusal:
 
 _POLICIES = "use --policy " + ", ".join(BUILT_POLICIES[:-1]) + " or " + BUILT_POLICIES[-1]
 _BACKENDS = "use --backend " + ", ".join(BUILT_BACKENDS[:-1]) + " or " + BUILT_BACKENDS[-1]
-_LATER_POLICIES = (
-    "cache_aware",
-    "power_of_two",
-    "least_load",
-    "least_ttft",
-    "manual",
-    "consistent_hashing",
-    "prefix_hash",
-)
 
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         "Background jobs",
         "registrations run as tasks of their own, without a queue to size",
         ("--job-queue-capacity", "--job-queue-concurrency"),
-    ),
-    Refusal(
-        "Load reports of workers",
-        "a worker's load is the gateway's own count of requests in flight to it",
-        ("--load-monitor-interval",),
-        ("--disable-load-monitoring",),
     ),
     Refusal(
         "Media preparation",
@@ -84,42 +70,27 @@ REFUSALS: tuple[Refusal, ...] = (
         never=True,
     ),
     Refusal(
-        "Further routing policies and their settings",
-        f"the policies built so far have no settings; {_POLICIES}",
-        (
-            "--encode-policy",
-            "--cache-threshold",
-            "--cache-match-threshold",
-            "--prefix-token-count",
-            "--prefix-hash-load-factor",
-            "--prefix-hash-balance-abs-threshold",
-            "--least-load-kv-pressure-weight",
-            "--least-load-default-throughput",
-            "--least-load-mean-prefill-tokens",
-            "--least-load-max-waiting-requests",
-            "--power-of-two-load-metric",
-            "--balance-abs-threshold",
-            "--spill-abs-threshold",
-            "--balance-rel-threshold",
-            "--spill-rel-threshold",
-            "--balance-token-usage-threshold",
-            "--overload-token-usage-threshold",
-            "--kv-index",
-            "--selection-policy",
-            "--selection-accounting-ttl-ms",
-            "--overlap-decay",
-            "--selection-temperature",
-            "--bucket-adjust-interval-secs",
-            "--eviction-interval-secs",
-            "--max-tree-size",
-            "--block-size",
-            "--cache-boundaries",
-            "--cache-index",
-            "--cache-ttl-secs",
-            "--max-idle-secs",
-            "--sticky-key-idle-secs",
-            "--assignment-mode",
-        ),
+        "Cache events of engines",
+        "cache_aware learns prefixes from the requests it has placed",
+        ("--kv-index", "--overlap-decay"),
+    ),
+    Refusal(
+        "Selection among equal workers",
+        "--policy and its settings decide which worker is taken",
+        ("--selection-policy", "--selection-accounting-ttl-ms", "--selection-temperature"),
+    ),
+    Refusal(
+        "Eviction at intervals",
+        "it is not needed: the indexes are within --max-tree-size at every moment, the least recently used "
+        "goes as they fill; leave the option out",
+        ("--eviction-interval-secs",),
+        never=True,
+    ),
+    Refusal(
+        "Blocks of prompts",
+        "it is not needed: prefixes of any length are matched; leave the option out",
+        ("--block-size",),
+        never=True,
     ),
     Refusal(
         "Overload protection and warm-up of workers",
@@ -143,12 +114,6 @@ REFUSALS: tuple[Refusal, ...] = (
         ),
     ),
     Refusal(
-        "Sticky sessions",
-        "no policy built so far keeps a key at its worker",
-        ("--routing-key-headers",),
-        ("--routing-key-override", "--sticky-sessions"),
-    ),
-    Refusal(
         "Data-parallel ranks",
         "a worker with several ranks is registered as one and balances by itself",
         (),
@@ -158,8 +123,10 @@ REFUSALS: tuple[Refusal, ...] = (
         "Prefill/decode disaggregation",
         "give workers that do both with --worker-urls",
         (
+            "--encode-policy",
             "--prefill-policy",
             "--decode-policy",
+            "--bucket-adjust-interval-secs",
             "--pd-admission-wait-secs",
             "--encode",
             "--prefill",
@@ -343,7 +310,6 @@ REFUSALS: tuple[Refusal, ...] = (
 # Values of built options that are known but refused: field name → value → reason.
 REFUSED_VALUES: dict[str, dict[str, str]] = {
     "policy": {
-        **dict.fromkeys(_LATER_POLICIES, f"is not built yet: {_POLICIES}"),
         "bucket": f"is a policy for prefill workers, never the main one: {_POLICIES}",
     },
     "backend": dict.fromkeys(("anthropic", "tokenspeed"), f"is not built yet: {_BACKENDS}"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -88,9 +88,17 @@ def _cors(config: Config) -> Iterator[str]:
 
 
 def _request_id_headers(config: Config) -> Iterator[str]:
-    for name in config.listen.request_id_headers:
+    return _header_names("--request-id-headers", config.listen.request_id_headers)
+
+
+def _routing_key_headers(config: Config) -> Iterator[str]:
+    return _header_names("--routing-key-headers", config.routing.routing_key_headers)
+
+
+def _header_names(flag: str, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
         if not _TOKEN.fullmatch(name):
-            yield f"--request-id-headers: {name!r} is not a header name"
+            yield f"{flag}: {name!r} is not a header name"
 
 
 def _worker_urls(config: Config) -> Iterator[str]:
@@ -99,6 +107,16 @@ def _worker_urls(config: Config) -> Iterator[str]:
         if url.base in seen:
             yield f"--worker-urls: {url.base} is given twice"
         seen.add(url.base)
+
+
+def _power_of_two(config: Config) -> Iterator[str]:
+    if config.routing.policy == "power_of_two" and len(config.workers.worker_urls) == 1:
+        yield "--policy power_of_two needs at least two workers; --worker-urls has only one"
+
+
+def _cache_index(config: Config) -> Iterator[str]:
+    if config.routing.cache_index == "hash" and not config.routing.cache_boundaries:
+        yield "--cache-index hash needs the lengths it compares, --cache-boundaries"
 
 
 def _health_endpoint(config: Config) -> Iterator[str]:
@@ -159,7 +177,10 @@ RULES: tuple[tuple[frozenset[str], Rule], ...] = (
     (frozenset({"port", "health_check_port", "prometheus_port"}), _ports),
     (frozenset({"cors_allowed_origins"}), _cors),
     (frozenset({"request_id_headers"}), _request_id_headers),
+    (frozenset({"routing_key_headers"}), _routing_key_headers),
     (frozenset({"worker_urls"}), _worker_urls),
+    (frozenset({"policy", "worker_urls"}), _power_of_two),
+    (frozenset({"cache_index", "cache_boundaries"}), _cache_index),
     (frozenset({"health_check_endpoint"}), _health_endpoint),
     (frozenset({"model_alias"}), _aliases),
     (frozenset({"retry_initial_backoff_ms", "retry_max_backoff_ms"}), _backoff),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -53,6 +54,10 @@ def from_file(field: Field, value: object) -> object:
         if not isinstance(value, bool):
             raise ValueError(f"needs true or false, not {_shown(field, value)}")
         return value
+    if field.kind is Kind.INTEGERS:
+        if isinstance(value, str):
+            return _from_word(field, value)
+        return _integers(field, value if isinstance(value, list) else [value])
     if field.kind is Kind.TEXT:
         if not isinstance(value, str):
             raise ValueError(f"needs {field.expected}, not {_shown(field, value)}; put quotes around it")
@@ -92,10 +97,25 @@ def _from_words(field: Field, words: Sequence[str]) -> tuple[object, ...]:
 
 def _from_word(field: Field, word: str) -> object:
     if field.kind is Kind.INTEGER:
-        return _number(field, int(word) if _INTEGER.fullmatch(word.strip()) else word)
+        return _number(field, _integer_or_word(word))
+    if field.kind is Kind.INTEGERS:
+        return _integers(field, [_integer_or_word(piece) for piece in word.split(",")])
     if field.kind in (Kind.NUMBER, Kind.NUMBERS):
         return _number(field, float(word) if _NUMBER.fullmatch(word.strip()) else word)
     return _text(field, word)
+
+
+def _integer_or_word(word: str) -> int | str:
+    return int(word) if _INTEGER.fullmatch(word.strip()) else word
+
+
+def _integers(field: Field, values: Sequence[object]) -> tuple[float, ...]:
+    """The values in ascending order, each at most once."""
+    read = sorted(_number(field, value) for value in values)
+    for low, high in pairwise(read):
+        if low == high:
+            raise ValueError(f"has {low} twice")
+    return tuple(read)
 
 
 def _text(field: Field, word: str) -> object:
@@ -110,10 +130,11 @@ def _text(field: Field, word: str) -> object:
 
 
 def _number(field: Field, value: object) -> float:
-    fitting = int if field.kind is Kind.INTEGER else (int, float)
+    is_whole = field.kind in (Kind.INTEGER, Kind.INTEGERS)
+    fitting = int if is_whole else (int, float)
     if isinstance(value, bool) or not isinstance(value, fitting) or not field.allows(value):
         raise ValueError(f"needs {field.expected}, not {_shown(field, value)}")
-    return value if field.kind is Kind.INTEGER else float(value)
+    return value if is_whole else float(value)
 
 
 def _shown(field: Field, value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -11,12 +12,15 @@ from smg._fast.exchange import Exchange
 from smg.admission.identity import Identity
 from smg.api import decisions
 from smg.api.audio import FormReader, Transcription
-from smg.api.call import Call, decode, is_json_type
+from smg.api.call import LARGE_BODY, Call, decode, is_json_type
 from smg.api.request_id import RequestIds, generate, is_valid
 from smg.api.surfaces import Surface
+from smg.telemetry import logs
 
 # Who reads the JSON of a surface, if not `decode`.
 DECODERS: dict[str, Callable[[Surface, bytes, Callable[[str], str]], Call]] = {"decisions": decisions.decode}
+
+log = logs.get("admit")
 
 
 class Origins(Protocol):
@@ -77,7 +81,14 @@ class Admission:
         if x.received != fast.BODY_COMPLETE:
             raise self.body_error(x.received)
         assert x.body is not None
-        call = DECODERS.get(surface.endpoint, decode)(surface, x.body, self._resolve)
+        decoder = DECODERS.get(surface.endpoint, decode)
+        if len(x.body) <= LARGE_BODY:
+            call = decoder(surface, x.body, self._resolve)
+        else:
+            loop = asyncio.get_running_loop()
+            call = await loop.run_in_executor(None, decoder, surface, x.body, self._resolve)
+        if call.dropped:
+            log.warn("fields of another model family dropped", model=call.model, fields=call.dropped)
         x.call = call
         x.stream = call.stream
         return call

@@ -34,7 +34,7 @@ class Gateway:
         return (
             x.head.content_length > self._pipe_above
             and x.route.may_pipe
-            and not router.reads_body
+            and (not router.reads_body or router.has_hint(x.head.get))
             and router.serves_one_model
             and x.head.content_length > 0
         )

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from smg import errors
+from smg.api import hints
 from smg.api.call import Call
 from smg.config.model import Retry as RetryOptions
+from smg.policies.ask import Ask, Ticket
 from smg.policies.choose import Policy
+from smg.policies.manual import Pins, Sticky
 from smg.workers.breaker import FAILURE_STATUSES
-from smg.workers.registry import Registry
+from smg.workers.registry import Change, Registry
 from smg.workers.worker import Worker
+
+MAX_POLICIES = 1024
+"""Models with routing state of their own; the others share one."""
 
 
 class Lease:
@@ -22,15 +29,22 @@ class Lease:
     that fails again on a worker it has tried (`again`) is no further failure for the breaker.
     """
 
-    __slots__ = ("again", "outcome", "worker")
+    __slots__ = ("_ticket", "again", "outcome", "worker")
 
-    def __init__(self, worker: Worker, again: bool) -> None:
+    def __init__(self, worker: Worker, again: bool, ticket: Ticket | None = None) -> None:
         self.worker = worker
         self.again = again
         self.outcome: bool | None = None
+        self._ticket = ticket
+
+    @property
+    def on_first_event(self) -> Callable[[float], None] | None:
+        """Whom to tell, with the time, when the worker sends the first of its answer's body."""
+        return self._ticket.first_event if self._ticket is not None else None
 
     def __enter__(self) -> Lease:
         self.worker.load += 1
+        self.worker.sent_since_report += 1
         return self
 
     def __exit__(
@@ -38,6 +52,8 @@ class Lease:
     ) -> None:
         worker = self.worker
         worker.load -= 1
+        if self._ticket is not None:
+            self._ticket.end(time.monotonic())
         if self.outcome is None or (self.again and not self.outcome):
             worker.breaker.release()
         else:
@@ -48,35 +64,86 @@ class Lease:
 
 
 class Router:
-    """Finds candidates, asks the policy, counts attempts."""
+    """Finds candidates, asks the model's policy, counts attempts. `make_policy`: one for each model.
 
-    def __init__(self, registry: Registry, policy: Policy, retry: RetryOptions) -> None:
+    `pins`: sticky sessions are on; a request's key then stays where the policy has placed it first.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        make_policy: Callable[[], Policy],
+        retry: RetryOptions,
+        key_names: Sequence[str] = (),
+        pins: Pins | None = None,
+    ) -> None:
         self._registry = registry
-        self._policy = policy
+        self._make_policy = make_policy
+        self._policies: dict[str, Policy] = {}
         self._retry = retry
+        self._key_names = tuple(name.lower().encode() for name in key_names)
+        self._pins = pins
+        self._any = self._new_policy()
         self.attempts = 1 if retry.disable_retries else retry.retry_max_retries
+        registry.on_change(self._on_change)
 
     @property
     def reads_body(self) -> bool:
-        return self._policy.reads_body
+        return self._any.reads_body
 
     @property
     def serves_one_model(self) -> bool:
         return len(self._registry.self_hosted_models) <= 1
 
-    def lease(self, call: Call, tried: tuple[Worker, ...] = ()) -> Lease:
+    def has_hint(self, get: hints.Get) -> bool:
+        """Do the headers alone tell where the request belongs, so that its body need not be read?"""
+        return self._pins is None and hints.tokens(get(hints.ROUTING_TOKENS)) is not None
+
+    def lease(self, call: Call, get: hints.Get, tried: tuple[Worker, ...] = ()) -> Lease:
         """A worker that serves the call; untried ones first. Raises 404, 501 and 503."""
         ready = self._ready(call)
         now = time.monotonic()
         candidates = ready
         if tried:
             candidates = tuple(w for w in candidates if w not in tried) or candidates
-        worker = self._policy.choose(candidates, call)
-        if worker is None or not worker.breaker.allows(now):
-            worker = self._among_allowed(ready, tried, call, now)
+        ask = Ask(call, get, self._key_names)
+        policy = self._policy_of(call)
+        worker = policy.choose(candidates, ask)
+        if worker is not None and not worker.breaker.allows(now):
+            if ask.ticket is not None:
+                ask.ticket.end(now)
+            ask = Ask(call, get, self._key_names)
+            worker = self._among_allowed(policy, ready, tried, ask, now)
         if worker is None:
             raise errors.no_available_workers(call.model or "")
-        return Lease(worker, worker in tried)
+        return Lease(worker, worker in tried, ask.ticket)
+
+    def _policy_of(self, call: Call) -> Policy:
+        model = call.model
+        if model is None:
+            return self._any
+        policy = self._policies.get(model)
+        if policy is None:
+            if self._registry.find(model) is None or len(self._policies) >= MAX_POLICIES:
+                return self._any
+            policy = self._policies[model] = self._new_policy()
+        return policy
+
+    def _new_policy(self) -> Policy:
+        policy = self._make_policy()
+        if self._pins is None or not getattr(policy, "takes_pins", True):
+            return policy
+        return Sticky(policy, self._pins, _conversation_of)
+
+    def _on_change(self, change: Change, worker: Worker) -> None:
+        if change is not Change.REMOVED:
+            return
+        for policy in (self._any, *self._policies.values()):
+            forget = getattr(policy, "forget", None)
+            if forget is not None:
+                forget(worker)
+        for model in [model for model in self._policies if self._registry.find(model) is None]:
+            del self._policies[model]
 
     def _ready(self, call: Call) -> tuple[Worker, ...]:
         """The workers that could serve the call now, at least one."""
@@ -93,11 +160,16 @@ class Router:
         return ready
 
     def _among_allowed(
-        self, ready: tuple[Worker, ...], tried: tuple[Worker, ...], call: Call, now: float
+        self,
+        policy: Policy,
+        ready: tuple[Worker, ...],
+        tried: tuple[Worker, ...],
+        ask: Ask,
+        now: float,
     ) -> Worker | None:
         allowed = tuple(w for w in ready if w.breaker.would_allow(now))
         candidates = tuple(w for w in allowed if w not in tried) or allowed
-        worker = self._policy.choose(candidates, call) if candidates else None
+        worker = policy.choose(candidates, ask) if candidates else None
         return worker if worker is not None and worker.breaker.allows(now) else None
 
     def has_untried(self, call: Call, tried: tuple[Worker, ...]) -> bool:
@@ -120,3 +192,9 @@ class Router:
         delay_ms = retry.retry_initial_backoff_ms * retry.retry_backoff_multiplier ** (number - 1)
         jitter = 1 + random.uniform(-1, 1) * retry.retry_jitter_factor  # noqa: S311
         return min(delay_ms, retry.retry_max_backoff_ms) * jitter / 1000
+
+
+def _conversation_of(ask: Ask) -> bytes | None:
+    """What a sticky session is known by: the routing key, else the body's `rid`."""
+    key = ask.key or ask.rid
+    return hints.conversation(key) if key is not None else None

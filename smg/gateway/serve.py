@@ -46,8 +46,9 @@ async def attempt(x: Exchange, gw: Gateway, call: Call) -> None:
         number += 1
         x.attempts = number
         failed: GatewayError | None = None
-        with gw.router.lease(call, tried) as lease:
+        with gw.router.lease(call, x.head.get, tried) as lease:
             x.worker = worker = lease.worker
+            x.on_first_event = lease.on_first_event
             try:
                 await worker.backend.forward(x, call, lease)  # type: ignore[union-attr]
             except GatewayError as error:

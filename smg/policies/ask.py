@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
+
+from smg._fast.jsonspan import members
 from smg.api import hints
 from smg.api.call import Call
-
-Get = Callable[[bytes], bytes | None]
 
 _UNREAD: tuple[()] = ()
 
@@ -27,17 +29,17 @@ class Ask:
 
     __slots__ = ("_get", "_key", "_key_names", "_tokens", "call", "ticket", "why")
 
-    def __init__(self, call: Call, get: Get, key_names: Sequence[bytes] = (hints.ROUTING_KEY,)) -> None:
+    def __init__(self, call: Call, get: hints.Get, key_names: Sequence[bytes] = ()) -> None:
         self.call = call
         self.ticket: Ticket | None = None
         self.why = ""
         self._get = get
-        self._key_names = key_names
-        self._tokens: memoryview | bytes | tuple[()] | None = _UNREAD
+        self._key_names = (*key_names, hints.ROUTING_KEY) if key_names else (hints.ROUTING_KEY,)
+        self._tokens: array[int] | tuple[()] | None = _UNREAD
         self._key: bytes | tuple[()] | None = _UNREAD
 
     @property
-    def tokens(self) -> bytes | memoryview | None:
+    def tokens(self) -> array[int] | None:
         """The hinted prompt tokens as int32 items, or None."""
         if isinstance(self._tokens, tuple):
             self._tokens = hints.tokens(self._get(hints.ROUTING_TOKENS))
@@ -49,6 +51,18 @@ class Ask:
         if isinstance(self._key, tuple):
             self._key = hints.first_key(self._get, self._key_names)
         return self._key
+
+    @property
+    def rid(self) -> bytes | None:
+        """The body's `rid`, when it is a text that can be a key."""
+        body = self.call.body
+        found = members(body) if body is not None else None
+        raw = found.raw(b"rid") if found is not None else None
+        if raw is None or not raw.startswith(b'"'):
+            return None
+        text: str = msgspec.json.decode(raw)
+        rid = text.encode("utf-8", "replace")
+        return rid if hints.is_key(rid) else None
 
     @property
     def target(self) -> bytes | None:

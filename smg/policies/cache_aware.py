@@ -5,14 +5,25 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from typing import Protocol
 
 from smg.policies.ask import Ask
-from smg.policies.load import Score, in_flight, lightest
-from smg.policies.prefix_index import PrefixIndex, prompt_of
+from smg.policies.load import in_flight, lightest
+from smg.policies.prefix_index import Prompt, prompt_of
 from smg.workers.worker import Worker
 
 _LEAST_MARGIN = 4.0
 _DEVIATIONS = 2.0
+
+
+class Index(Protocol):
+    """What is known of the workers' caches; sizes in bytes of text."""
+
+    def best(self, prompt: Prompt) -> tuple[int, list[Worker]]: ...
+
+    def insert(self, prompt: Prompt, worker: Worker) -> None: ...
+
+    def forget(self, worker: Worker) -> None: ...
 
 
 class Spill:
@@ -26,7 +37,11 @@ class Spill:
     __slots__ = ("_abs", "_overload_usage", "_rel", "_usage_spread")
 
     def __init__(
-        self, abs_threshold: float, rel_threshold: float, usage_spread: float = 1.0, overload_usage: float = 1.0
+        self,
+        abs_threshold: float,
+        rel_threshold: float,
+        usage_spread: float = 1.0,
+        overload_usage: float = 1.0,
     ) -> None:
         self._abs = abs_threshold
         self._rel = rel_threshold
@@ -54,19 +69,16 @@ class CacheAware:
 
     reads_body = True
 
-    def __init__(
-        self, index: PrefixIndex, threshold: float, spill: Spill, score: Score, rng: random.Random
-    ) -> None:
+    def __init__(self, index: Index, threshold: float, spill: Spill, rng: random.Random) -> None:
         self.index = index
         self._threshold = threshold
         self._spill = spill
-        self._score = score
         self._random = rng
 
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         prompt = prompt_of(ask)
         if prompt is None:
-            return lightest(candidates, self._score, self._random)
+            return lightest(candidates, in_flight, self._random)
         matched, holders = self.index.best(prompt)
         worker = None
         if matched > self._threshold * prompt.size:
@@ -76,7 +88,7 @@ class CacheAware:
                 if self._spill.is_past(worker, candidates):
                     worker = None
         if worker is None:
-            worker = lightest(candidates, self._score, self._random)
+            worker = lightest(candidates, in_flight, self._random)
         self.index.insert(prompt, worker)
         ask.why = f"matched={matched}/{prompt.size}"
         return worker

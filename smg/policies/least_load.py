@@ -11,7 +11,8 @@ from smg.workers.worker import Worker
 
 
 class LeastLoad:
-    """`max_waiting`: a worker with so many waiting requests, reported or sent since, is left out; 0: none is."""
+    """`max_waiting`: a worker with so many waiting requests, reported or sent since, is left out;
+    0: none is."""
 
     reads_body = False
     __slots__ = ("_max_waiting", "_random", "_score")

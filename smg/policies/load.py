@@ -15,7 +15,7 @@ def in_flight(worker: Worker) -> float:
 
 
 class ExpectedWait:
-    """`(queued + sent since the report) / throughput + weight × k / (1 − k)`: tokens over tokens a second,
+    """`(queued + sent since the report) / throughput + weight * k / (1 - k)`: tokens over tokens a second,
     and the pressure on the KV cache, of which a share `k` is in use. Without a report: requests in flight.
     """
 

@@ -154,6 +154,11 @@ class Sticky:
         self._pins = pins
         self._key_of = key_of
 
+    def forget(self, worker: Worker) -> None:
+        forget = getattr(self._policy, "forget", None)
+        if forget is not None:
+            forget(worker)
+
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         key = self._key_of(ask)
         if key is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smg.api.call import Call
+from smg.policies.ask import Ask
 from smg.workers.worker import Worker
 
 
@@ -14,5 +14,5 @@ class Passthrough:
     reads_body = False
     __slots__ = ()
 
-    def choose(self, candidates: Sequence[Worker], call: Call) -> Worker | None:
+    def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         return candidates[0]

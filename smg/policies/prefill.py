@@ -19,10 +19,23 @@ class Prefill:
     bytes, time), by least squares with fading weights, gives the fixed and the per-byte cost.
     """
 
-    __slots__ = ("_freed_at", "_n", "_queue", "_x", "_xx", "_xy", "_y", "fixed_s", "per_byte_s", "seen")
+    __slots__ = (
+        "_freed_at",
+        "_missing",
+        "_n",
+        "_queue",
+        "_x",
+        "_xx",
+        "_xy",
+        "_y",
+        "fixed_s",
+        "per_byte_s",
+        "seen",
+    )
 
     def __init__(self) -> None:
         self._queue: OrderedDict[int, tuple[int, float]] = OrderedDict()
+        self._missing = 0
         self._freed_at = 0.0
         self._n = self._x = self._y = self._xx = self._xy = 0.0
         self.fixed_s = 0.0
@@ -39,8 +52,7 @@ class Prefill:
         """Expected seconds until the prompts that are already there are done."""
         if not self._queue:
             return 0.0
-        total = sum(missing for missing, _ in self._queue.values())
-        work = self.fixed_s * len(self._queue) + self.per_byte_s * total
+        work = self.fixed_s * len(self._queue) + self.per_byte_s * self._missing
         missing, sent = next(iter(self._queue.values()))
         first = self.cost_s(missing)
         done = min(max(now - max(sent, self._freed_at), 0.0), first)
@@ -49,6 +61,7 @@ class Prefill:
     def send(self, number: int, missing: int, now: float) -> None:
         if len(self._queue) < _MAX_TICKETS:
             self._queue[number] = (missing, now)
+            self._missing += missing
 
     def first_event(self, number: int, now: float) -> None:
         """The prompt's prefill is over: learn from it."""
@@ -56,12 +69,15 @@ class Prefill:
         if ticket is None:
             return
         missing, sent = ticket
+        self._missing -= missing
         self._learn(missing, max(now - max(sent, self._freed_at), 0.0))
         self._freed_at = max(self._freed_at, now)
 
     def drop(self, number: int) -> None:
         """It ended without an answer: nothing to learn."""
-        self._queue.pop(number, None)
+        ticket = self._queue.pop(number, None)
+        if ticket is not None:
+            self._missing -= ticket[0]
 
     def _learn(self, missing: int, seconds: float) -> None:
         self.seen += 1
@@ -72,7 +88,9 @@ class Prefill:
         self._xy = self._xy * _FORGET + missing * seconds
         mean_x, mean_y = self._x / self._n, self._y / self._n
         spread = self._xx / self._n - mean_x * mean_x
-        slope = (self._xy / self._n - mean_x * mean_y) / spread if spread > 1e-9 * (1 + mean_x * mean_x) else 0.0
+        slope = (
+            (self._xy / self._n - mean_x * mean_y) / spread if spread > 1e-9 * (1 + mean_x * mean_x) else 0.0
+        )
         if slope <= 0 or mean_y - slope * mean_x < 0:
             # All of one length, or noise: through the origin.
             slope = self._xy / self._xx if self._xx > 0 else 0.0

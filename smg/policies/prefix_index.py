@@ -31,7 +31,7 @@ class Prompt:
 
     __slots__ = ("body", "size", "spans", "tokens")
 
-    def __init__(self, tokens: bytes | memoryview | None, body: bytes, spans: bytes | None, size: int) -> None:
+    def __init__(self, tokens: array[int] | None, body: bytes, spans: bytes | None, size: int) -> None:
         self.tokens = tokens
         self.body = body
         self.spans = spans
@@ -42,7 +42,7 @@ def prompt_of(ask: Ask) -> Prompt | None:
     """The hinted tokens, else the text of the body; None when there is neither."""
     tokens = ask.tokens
     if tokens is not None:
-        return Prompt(tokens, b"", None, len(tokens) // 4 * TEXT_BYTES_PER_TOKEN)
+        return Prompt(tokens, b"", None, len(tokens) * TEXT_BYTES_PER_TOKEN)
     body, endpoint = ask.call.body, ask.call.surface.endpoint
     member = _PROMPTS.get(endpoint)
     if body is None or member is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from smg.api.call import Call
+from smg.policies.ask import Ask
 from smg.workers.worker import Worker
 
 
@@ -18,5 +18,5 @@ class RandomChoice:
     def __init__(self, seed: int | None = None) -> None:
         self._random = random.Random(seed)  # noqa: S311
 
-    def choose(self, candidates: Sequence[Worker], call: Call) -> Worker | None:
+    def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         return candidates[int(self._random.random() * len(candidates))]

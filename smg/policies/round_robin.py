@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smg.api.call import Call
+from smg.policies.ask import Ask
 from smg.workers.worker import Worker
 
 
@@ -17,6 +17,6 @@ class RoundRobin:
     def __init__(self) -> None:
         self._next = 0
 
-    def choose(self, candidates: Sequence[Worker], call: Call) -> Worker | None:
+    def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         self._next += 1
         return candidates[(self._next - 1) % len(candidates)]

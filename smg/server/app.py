@@ -72,6 +72,8 @@ def _common_headers(
     request_ids: RequestIds, cors: Cors
 ) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
     async def add(request: web.Request, response: web.StreamResponse) -> None:
+        # What the library is called and which version it has is nobody's business.
+        response.headers.popall("Server", None)
         if RESPONSE_HEADER not in response.headers:
             request_id = request_ids.choose(lambda name: header_bytes(request, name.decode()), request.path)
             response.headers[RESPONSE_HEADER] = request_id

@@ -50,9 +50,7 @@ class HandedOver(RequestHandler):
         return resp, lost
 
 
-def handing_over(
-    server: web.Server, is_draining: Callable[[], bool]
-) -> Callable[[Ingress], RequestHandler]:
+def handing_over(server: web.Server, is_draining: Callable[[], bool]) -> Callable[[Ingress], RequestHandler]:
     """Makes the protocol that answers an ingress's messages with the application of `server`; while
     `is_draining` a connection ends with its answer."""
     loop = asyncio.get_running_loop()

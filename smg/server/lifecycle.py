@@ -8,6 +8,7 @@ import functools
 import gc
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -17,7 +18,8 @@ from aiohttp import web
 import smg
 from smg import errors
 from smg._fast.exchange import Exchange
-from smg._fast.ingress import Front
+from smg._fast.front import Front
+from smg._fast.ingress import Ingress
 from smg._fast.limits import Counts, Limits
 from smg.admission.identity import Identity
 from smg.api.request_id import DEFAULT_PREFIX, RequestIds, generate
@@ -30,6 +32,7 @@ from smg.gateway.record import Recorder
 from smg.gateway.route import Router
 from smg.gateway.serve import serve
 from smg.policies.choose import POLICIES
+from smg.policies.manual import Pins
 from smg.server.admin.auth import AdminGuard
 from smg.server.app import build_app, build_probe_app
 from smg.server.cors import Cors
@@ -40,6 +43,7 @@ from smg.server.measures import build_metrics_app, watch
 from smg.telemetry import logs
 from smg.telemetry.metrics import Metrics
 from smg.workers.engine import EngineClient, open_session
+from smg.workers.load import LoadMonitor
 from smg.workers.register import Registrar
 from smg.workers.registry import Registry
 from smg.workers.worker import Worker
@@ -49,7 +53,7 @@ log = logs.get("lifecycle")
 SETTLE_S = 5.0
 """How long the gateway still accepts after SIGTERM, so that balancers see `/readiness` fail first."""
 LINGER_S = 2.0
-DEFAULT_POLICY = "round_robin"
+SWITCH_INTERVAL_S = 0.0005
 
 
 def run(config: Config) -> int:
@@ -71,6 +75,8 @@ def run(config: Config) -> int:
 
 
 async def _main(config: Config) -> int:
+    # Large bodies are decoded in threads: how long one of them may keep the loop waiting.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     server = Server(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -150,6 +156,11 @@ class Server:
         )
         watch(self.metrics, self.counts, self.registry, self.front)
         await self._listen(sockets, deps)
+        if not self.config.workers.disable_load_monitoring:
+            monitor = LoadMonitor(
+                self.registry, client, self.registrar.prober.key_of, self.config.workers.load_monitor_interval
+            )
+            self._monitoring = asyncio.create_task(monitor.run(), name="load monitor")
         self.registrar.add_configured()
         log.info(
             "listening", urls=self._listener.urls, workers=[str(u) for u in self.config.workers.worker_urls]
@@ -179,6 +190,8 @@ class Server:
         self._listener.stop()
         if hasattr(self, "front"):
             self.front.abort_all()
+        if hasattr(self, "_monitoring"):
+            self._monitoring.cancel()
         if hasattr(self, "registrar"):
             await self.registrar.close()
             for worker in self.registry.all():
@@ -211,7 +224,7 @@ class Server:
         tls = None
         if listen.tls_cert_path is not None and listen.tls_key_path is not None:
             tls = server_tls(listen.tls_cert_path, listen.tls_key_path)
-        await self._listener.start(self.front, sockets, tls)  # type: ignore[arg-type]
+        await self._listener.start(functools.partial(Ingress, self.front), sockets, tls)  # type: ignore[arg-type]
         metrics_host = telemetry.prometheus_host or ("::" if ":" in listen.host else "0.0.0.0")
         await self._side_port(build_metrics_app(self.metrics), metrics_host, telemetry.prometheus_port)
         if listen.health_check_port is not None:
@@ -269,10 +282,12 @@ class Server:
             config.listen.stream_body_stall_timeout_secs,
             deps.cors if deps.cors.is_on else None,
         )
-        policy = config.routing.policy
-        router = Router(self.registry, POLICIES[policy or DEFAULT_POLICY](), config.retry)
+        routing = config.routing
+        pins = Pins(routing.max_idle_secs, time.monotonic) if routing.routing_key_override else None
+        make_policy = functools.partial(POLICIES[routing.policy], routing)
+        router = Router(self.registry, make_policy, config.retry, routing.routing_key_headers, pins)
         pipe_above = -1 if config.retry.disable_retries else config.listen.max_buffered_request_bytes
-        may_pipe = policy is not None and not config.routing.enable_igw
+        may_pipe = not routing.enable_igw and not routing.routing_key_override
         gateway = Gateway(admission, router, Recorder(self.metrics), pipe_above if may_pipe else None)
 
         return lambda x: serve(x, gateway)

@@ -6,7 +6,7 @@ import asyncio
 
 from aiohttp import web
 
-from smg._fast.ingress import Front
+from smg._fast.front import Front
 from smg._fast.limits import Counts
 from smg.telemetry.metrics import Metrics
 from smg.workers.registry import Registry

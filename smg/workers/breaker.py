@@ -109,6 +109,14 @@ class Breaker:
         if len(self._failures) >= self._failure_threshold:
             self._open(now)
 
+    def reset(self) -> None:
+        """Close: the worker was seen to be well again by other means than a request."""
+        self._failures.clear()
+        self._claimed_at = None
+        if self._tripped:
+            self._tripped = False
+            self._move(State.CLOSED)
+
     def release(self) -> None:
         """Give an allowed request back without an outcome, e.g. because its client went away."""
         self._claimed_at = None

@@ -60,6 +60,8 @@ class Health:
                 self._move(worker, Status.NOT_READY)
         elif round_.successes >= options.success_threshold:
             if await self._revive(worker):
+                # It came back: what it failed before says nothing about now.
+                worker.breaker.reset()
                 self._move(worker, Status.READY)
         elif worker.status is Status.NOT_READY and round_.failures:
             down_s = self._clock() - round_.down_since

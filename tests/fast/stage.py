@@ -9,7 +9,8 @@ from typing import Any
 from smg._fast import exchange as fast
 from smg._fast.egress import Egress, Pool
 from smg._fast.exchange import Exchange
-from smg._fast.ingress import Front, Ingress
+from smg._fast.front import Front
+from smg._fast.ingress import Ingress
 from smg._fast.limits import Counts
 from tests.fast.reference import answers, chunked, heads
 from tests.fast.transports import DONE, FakeTransport, Timers, make_limits
@@ -133,7 +134,7 @@ class Stage:
         return self.workers[-1]
 
     def client(self, *pieces: bytes, **options: Any) -> FakeTransport:
-        transport = FakeTransport(**options).connect(self.front())
+        transport = FakeTransport(**options).connect(Ingress(self.front))
         self.send(transport, *pieces)
         return transport
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from smg._fast.ingress import Ingress
 from tests.fast.reference.deadlines import DeadlineList
 from tests.fast.stage import Stage, echo, post
 from tests.fast.transports import FakeTransport, pass_a_moment
@@ -46,7 +47,7 @@ class Connections:
         client = self._alive.get(name)
         if client is None:
             client = self._alive[name] = Listed(name, self.passed)
-            client.connect(self.stage.front())
+            client.connect(Ingress(self.stage.front))
         self.stage.send(client, post()[1:] if name in self._in_head else post())
         self._in_head.discard(name)
         self.model.arm(name, 0)
@@ -123,7 +124,7 @@ def spin_until(moment: float) -> None:
 def test_one_that_is_armed_while_another_passes_does_not_delay_a_third() -> None:
     seconds = 0.04
     stage = Stage(echo, header_read_s=seconds)
-    Replaced(stage).connect(stage.front())
+    Replaced(stage).connect(Ingress(stage.front))
     start = time.monotonic()
     spin_until(start + seconds / 2)
     third = stage.client()

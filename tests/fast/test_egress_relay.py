@@ -285,6 +285,13 @@ def test_no_comments_in_other_answers_or_when_off() -> None:
     assert client.data == b""
 
 
+def test_nothing_is_put_among_compressed_bytes() -> None:
+    stage, client = play((SSE + b"content-encoding: gzip\r\n" + CODED + b"1\r\nx\r\n",), keepalive_s=1e-9)
+    assert stage.timers.fire() == 0
+    stage.worker.reset()
+    assert client.was_aborted and answers.read_one(client.data)[0].body == b"x"
+
+
 def test_old_clients_get_comments_too() -> None:
     stage, client = play((SSE + CODED,), version=b"1.0", keepalive_s=1e-9)
     stage.timers.fire()
@@ -354,6 +361,7 @@ def test_a_first_byte_is_all_that_its_deadline_asks_for() -> None:
         b"HTTP/1.1 101 Switching\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nbad line\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000,
+        b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n",
         JSON + b"content-length: 2\r\n" + CODED + b"0\r\n\r\n",
     ],
     ids=lambda data: repr(data[:40]),

@@ -14,6 +14,7 @@ import pytest
 
 from smg._fast import exchange as fast
 from smg._fast.exchange import Exchange
+from smg._fast.ingress import Ingress
 from tests.fast.stage import HEAD, LIMIT, Stage, answer, answers_of, echo, forever, post
 from tests.fast.transports import FakeTransport, Timers, armed
 
@@ -48,7 +49,7 @@ def statuses(client: FakeTransport) -> list[int]:
 
 def test_it_completes_within_the_call_that_began_it() -> None:
     stage = Stage(echo)
-    client = FakeTransport().connect(stage.front())
+    client = FakeTransport().connect(Ingress(stage.front))
     client.deliver(post(b"hello"))
     assert statuses(client) == [200]
     stage.assert_settled()
@@ -56,7 +57,7 @@ def test_it_completes_within_the_call_that_began_it() -> None:
 
 def test_it_is_resumed_within_the_call_that_it_waited_for() -> None:
     stage = Stage(echo)
-    client = FakeTransport().connect(stage.front())
+    client = FakeTransport().connect(Ingress(stage.front))
     client.deliver(post(b"hello")[:-1])
     assert not client.writes
     client.deliver(b"o")
@@ -462,6 +463,7 @@ SOAK = """
 import gc, resource
 from tests.fast.stage import Stage, relay_stage, post, echo, get
 from tests.fast.transports import FakeTransport
+from smg._fast.ingress import Ingress
 
 SSE = b"HTTP/1.1 200 OK\\r\\ncontent-type: text/event-stream\\r\\ntransfer-encoding: chunked\\r\\n\\r\\n"
 

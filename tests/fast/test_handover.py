@@ -58,13 +58,20 @@ def test_a_body_that_stops_ends_the_connection() -> None:
             assert len(stage.fallbacks[0].lost) == 1 and not armed(stage.limits)
 
 
-def test_a_body_that_is_no_chunked_coding_ends_the_connection() -> None:
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_body_that_is_no_chunked_coding(answered: bool) -> None:
     stage = Stage(echo, fallback_at_once=False)
-    client = stage.client(post_chunked(b"hello", path=b"/s", end=False) + b"Z\r\n" + post(b"2"))
-    client.settle()
-    assert client.was_aborted and not stage.exchanges
-    assert b"Z" not in stage.fallbacks[0].received
-    assert len(stage.fallbacks[0].lost) == 1
+    begin = post_chunked(b"hello", path=b"/s", end=False)
+    client = stage.client(begin)
+    [fallback] = stage.fallbacks
+    if answered:
+        fallback.answer()
+    stage.send(client, b"Z\r\n" + post(b"2"))
+    assert [one.status for one in answers_of(client)] == [201 if answered else 400]
+    assert client.sent_eof and not stage.exchanges and stage.counts.refused == 1
+    assert fallback.lost == [None] and b"Z" not in fallback.received
+    client.end()
+    assert fallback.lost == [None] and not armed(stage.limits)
 
 
 def test_a_fallback_that_closes() -> None:

@@ -57,6 +57,8 @@ TAKEN = [
     request(HOST + b"X-Correlation-Id: c\r\nX-Smg-Target-Worker: 0\r\n"),
     request(HOST + b"X-Empty:\r\nX-Blank:   \r\nX-Blanks: a  b\t c \r\n"),
     request(first=b"POST /x?a=b?c HTTP/1.1"),
+    request(first=b"POST http://a HTTP/1.1"),
+    request(first=b"POST http://a?b=/c HTTP/1.1"),
     request(first=b"POST /x? HTTP/1.1"),
     request(first=b"POST http://a/x?q HTTP/1.1"),
     request(first=b"POST HTTPS://a:1/ HTTP/1.1"),
@@ -113,7 +115,8 @@ REFUSED = {
         request(first=b"POST /x HTTP/1,1"),
         request(first=b"POST /x HTTP/1.10"),
         request(first=b"POST x HTTP/1.1"),
-        request(first=b"POST http://a HTTP/1.1"),
+        request(first=b"POST http:// HTTP/1.1"),
+        request(first=b"POST http:///x HTTP/1.1"),
         request(first=b"POST ftp://a/ HTTP/1.1"),
         request(first=b"CONNECT a:80 HTTP/1.1"),
         request(first=b"P" * 33 + b" /x HTTP/1.1"),
@@ -180,6 +183,8 @@ ANSWERS = [
     b"Connection: x-one\r\nX-One: 1\r\nX-Two: 2\r\nConnection: x-two\r\nX-Three: 3\r\n\r\n",
     b"HTTP/1.1 200 OK\r\n"
     b"Keep-Alive: 5\r\nProxy-Connection: x\r\nTE: x\r\nTrailer: x\r\nUpgrade: x\r\nVia: 1\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Encoding: Identity\r\nContent-Type: text/event-stream\r\n\r\n",
     b"HTTP/1.1 100 Continue\r\n\r\n",
     b"HTTP/1.1 999 Odd\r\n\r\n",
 ]

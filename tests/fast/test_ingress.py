@@ -72,7 +72,7 @@ CLOSED = {
         post_chunked(b"x" * 9, b"y" * 3) + post(b""),
         [(413, b"body %d" % fast.BODY_TOO_LARGE)],
     ),
-    "CONNECT": (b"CONNECT /a HTTP/1.1\r\nhost: g\r\n\r\n", [(405, b"refused")]),
+    "CONNECT": (b"CONNECT /a HTTP/1.1\r\nhost: g\r\n\r\n", [(501, b"refused")]),
     "version": (b"POST /x HTTP/2.0\r\nhost: g\r\n\r\n", [(505, b"refused")]),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []),
 }

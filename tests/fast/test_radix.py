@@ -181,6 +181,17 @@ def test_pieces_grow_together_when_their_siblings_are_gone() -> None:
     assert (tree.tokens, tree.nodes) == (60, 1)
 
 
+def test_many_siblings_are_all_found() -> None:
+    tree = TokenTree(1_000_000)
+    prompts = [ids([first, second]) for first in (1, 2) for second in range(9000)]
+    for number, prompt in enumerate(prompts):
+        tree.insert(prompt, number % 3)
+    assert [tree.best(prompt) for prompt in prompts] == [(2, (n % 3,)) for n in range(len(prompts))]
+    tree.remove_worker(1)
+    left = [1 if number % 3 == 1 else 2 for number in range(len(prompts))]
+    assert [tree.best(prompt)[0] for prompt in prompts] == left
+
+
 def test_what_is_longer_than_the_tree_is_cut() -> None:
     tree = TokenTree(1000)
     assert tree.insert(ids(range(5000)), 1) == 0

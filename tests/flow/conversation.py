@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from smg import errors
 from smg._fast.exchange import Exchange
-from smg._fast.ingress import Front
+from smg._fast.front import Front
+from smg._fast.ingress import Ingress
 from smg._fast.limits import Counts
 from smg.admission.identity import Identity
 from smg.api.request_id import RequestIds
@@ -26,7 +27,7 @@ from smg.gateway.gateway import Gateway
 from smg.gateway.record import Recorder
 from smg.gateway.route import Router
 from smg.gateway.serve import serve
-from smg.policies.choose import POLICIES
+from smg.policies.round_robin import RoundRobin
 from smg.telemetry.metrics import Metrics
 from smg.workers.breaker import Breaker, State
 from smg.workers.registry import Registry
@@ -186,7 +187,7 @@ class ClientEnd:
     def __init__(self, flow: Flow, **options: Any) -> None:
         self._flow = flow
         self.transport = FakeTransport(**options)
-        flow.act(lambda: self.transport.connect(flow.front()))
+        flow.act(lambda: self.transport.connect(Ingress(flow.front)))
 
     def sends(self, *pieces: bytes) -> ClientEnd:
         for piece in pieces:
@@ -252,7 +253,7 @@ class Flow:
 
     def _front(self, retry: Retry, pipe_above: int | None, api_key: str | None) -> Front:
         admission = Admission(Identity(api_key, []), RequestIds(()), self.registry.resolve, LIMIT, 1800, 300)
-        router = Router(self.registry, POLICIES["round_robin"](), retry)
+        router = Router(self.registry, RoundRobin, retry)
         gateway = Gateway(admission, router, self._record, pipe_above)
 
         def begin(x: Exchange) -> Any:

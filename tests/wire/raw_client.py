@@ -16,6 +16,11 @@ BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 STREAM_BODY = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}'
 
 
+def chat(content: str = "hi", model: str = "m") -> bytes:
+    """A valid chat; `content` has nothing that JSON escapes."""
+    return b'{"model":"%b","messages":[{"role":"user","content":"%b"}]}' % (model.encode(), content.encode())
+
+
 def head(
     method: str, target: str, *lines: str, host: str | None = "gateway", version: str = "HTTP/1.1"
 ) -> bytes:

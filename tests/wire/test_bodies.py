@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.wire.raw_client import BODY, CHAT, chunked_post, get, head, post
+from tests.wire.raw_client import BODY, CHAT, chat, chunked_post, get, head, post
 from tests.wire.scripted_worker import ScriptedWorker
 from tests.wire.waiting import happened, until
 
@@ -16,7 +16,7 @@ EXPECT = "Expect: 100-continue"
 
 
 def large(size: int) -> bytes:
-    body = b'{"model":"m","prompt":"%b"}' % (b"x" * (size - 25))
+    body = chat("x" * (size - len(chat(""))))
     assert len(body) == size
     return body
 

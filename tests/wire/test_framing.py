@@ -122,7 +122,7 @@ def bad_heads(path: str) -> dict[str, tuple[int, bytes]]:
             raw(b"POST %b?%b HTTP/1.1" % (path.encode(), b"a" * 66000), host, size) + BODY,
         ),
         "connect to a port": (400, raw(b"CONNECT g:443 HTTP/1.1", b"Host: g:443")),
-        "connect to a path": (405, raw(b"CONNECT %b HTTP/1.1" % path.encode(), host)),
+        "connect to a path": (501, raw(b"CONNECT %b HTTP/1.1" % path.encode(), host)),
     }
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.wire.raw_client import BODY, CHAT, STREAM_BODY, get, head, post
+from tests.wire.raw_client import BODY, CHAT, STREAM_BODY, chat, get, head, post
 from tests.wire.scripted_worker import ScriptedWorker, plain
 
 FORWARDED = [
@@ -42,9 +42,7 @@ def lines(pairs) -> list[str]:
     return [f"{name}: {value}" for name, value in pairs]
 
 
-@pytest.mark.parametrize(
-    "body", [BODY, b'{"model":"m","p":"' + b"x" * 1_500_000 + b'"}'], ids=["buffered", "piped"]
-)
+@pytest.mark.parametrize("body", [BODY, chat("x" * 1_500_000)], ids=["buffered", "piped"])
 async def test_the_worker_gets_the_allow_list_and_nothing_else(gateway, body):
     worker = ScriptedWorker()
     gw = await gateway(worker)

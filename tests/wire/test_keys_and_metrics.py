@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from smg.config.specs import TenantKey
-from tests.wire.raw_client import BODY, CHAT, connect, get, head, post
+from tests.wire.raw_client import BODY, CHAT, chat, connect, get, head, post
 from tests.wire.scripted_worker import ScriptedWorker
 
 KEY = "Authorization: Bearer secret"
@@ -62,7 +62,7 @@ BODIES = {
     "above the limit": head("POST", CHAT, "Content-Type: application/json", "Content-Length: 99999999999"),
     "chunked without an end": head("POST", CHAT, "Transfer-Encoding: chunked") + b"5\r\nhel",
     "bad chunk": head("POST", CHAT, "Transfer-Encoding: chunked") + b"zz\r\n",
-    "unknown model": post(b'{"model":"nope"}'),
+    "unknown model": post(chat(model="nope")),
 }
 
 
@@ -123,7 +123,7 @@ async def test_clients_cannot_make_time_series(gateway):
         client = await gw.client()
         for i in range(first, first + 130):
             name = f"junk{i}"
-            await client.ask(post(b'{"model":"%b"}' % name.encode()))
+            await client.ask(post(chat(model=name)))
             await client.ask(get(f"/{name}"))
             await client.ask(head("OPTIONS", f"/{name}", f"X-{name}: {name}"))
             await client.ask(

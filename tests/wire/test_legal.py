@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.wire.raw_client import BODY, CHAT, chunked_post, get, head, post
+from tests.wire.raw_client import BODY, CHAT, STREAM_BODY, chunked_post, get, head, post
 from tests.wire.scripted_worker import ScriptedWorker
 
 JSON = "Content-Type: application/json"
@@ -176,9 +176,8 @@ async def test_http_1_0_gets_its_answer_and_a_close(gateway, request_, line):
 
 async def test_http_1_0_stream_ends_with_the_connection(gateway):
     gw = await gateway(ScriptedWorker())
-    body = b'{"model":"m","stream":true}'
     client = await gw.client()
-    response = await client.ask(post(body, version="HTTP/1.0"))
+    response = await client.ask(post(STREAM_BODY, version="HTTP/1.0"))
     assert response.get("transfer-encoding") is None
     assert response.get("content-length") is None
     assert response.body.endswith(b"data: [DONE]\n\n")

@@ -8,11 +8,11 @@ import ssl
 import pytest
 import trustme
 
-from tests.wire.raw_client import BODY, STREAM_BODY, connect, get, head, post
+from tests.wire.raw_client import BODY, STREAM_BODY, chat, connect, get, head, post
 from tests.wire.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, ScriptedWorker, chunk, event
 from tests.wire.waiting import until
 
-KINDS = [post(BODY), post(STREAM_BODY), get("/health"), post(b'{"model":"m","p":"' + b"x" * 300_000 + b'"}')]
+KINDS = [post(BODY), post(STREAM_BODY), get("/health"), post(chat("x" * 300_000))]
 
 
 class Gate:
@@ -134,7 +134,7 @@ async def test_draining_finishes_what_runs(gateway):
     await until(lambda: gw.server.draining)
     assert (await gw.ask(get("/readiness"), "GET")).status == 503
     assert (await gw.ask(get("/liveness"), "GET")).status == 200
-    assert (await gw.ask(post(b'{"model":"none"}'))).status == 404, "new requests are served"
+    assert (await gw.ask(post(chat(model="none")))).status == 404, "new requests are served"
     response = await late.ask(get("/health"), "GET")
     assert (response.status, response.closes) == (200, True)
     await idle.until_over()

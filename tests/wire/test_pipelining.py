@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from tests.wire.raw_client import BODY, CHAT, STREAM_BODY, chunked_post, get, head, post
+from tests.wire.raw_client import BODY, CHAT, STREAM_BODY, chat, chunked_post, get, head, post
 from tests.wire.scripted_worker import ScriptedWorker, answers_ok, event
 
 JSON = "Content-Type: application/json"
@@ -89,7 +89,7 @@ async def test_requests_are_answered_in_order_and_one_by_one(gateway):
 
     gw = await gateway(ScriptedWorker(play))
     client = await gw.client()
-    bodies = [b'{"model":"m","n":%d}' % i for i in range(30)]
+    bodies = [chat(str(i)) for i in range(30)]
     await client.send(b"".join(post(body) for body in bodies))
     assert [(await client.read()).body for _ in bodies] == bodies
     assert set(most) == {1}

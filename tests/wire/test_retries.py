@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.wire.raw_client import BODY, STREAM_BODY, get, post
+from tests.wire.raw_client import BODY, STREAM_BODY, chat, get, post
 from tests.wire.scripted_worker import SSE_HEAD, ScriptedWorker, chunk, event, plain
 from tests.wire.waiting import until
 
@@ -161,7 +161,7 @@ async def test_failures_open_the_breaker(gateway, trouble):
     assert response.get("retry-after") == "1"
     assert len(worker.requests) == asked
     assert b'"m"' in (await gw.ask(get("/v1/models"), "GET")).body
-    assert (await gw.ask(post(b'{"model":"other"}'))).status == 404
+    assert (await gw.ask(post(chat(model="other")))).status == 404
     worker.play = says(200)
     breaker = gw.worker(worker).breaker
     await until(lambda: breaker.would_allow(time.monotonic()))
@@ -198,6 +198,6 @@ async def test_a_dead_worker_is_invisible_while_another_lives(gateway):
 async def test_an_unknown_model_asks_nobody(gateway):
     worker = ScriptedWorker()
     gw = await gateway(worker)
-    response = await gw.ask(post(b'{"model":"nope"}'))
+    response = await gw.ask(post(chat(model="nope")))
     assert (response.status, response.code) == (404, "model_not_found")
     assert worker.requests == []

@@ -99,7 +99,7 @@ async def test_torn_frame_is_closed_before_the_error_frame(gateway, torn):
 
 
 @pytest.mark.parametrize("done", [DONE, b"data:[DONE]\n\n", b"data: [DONE]\r\n\r\n", b"data: [DONE]\n"])
-async def test_nothing_is_added_after_done(gateway, done):
+async def test_no_frame_is_added_after_done(gateway, done):
     async def play(connection, request):
         await connection.send(SSE_HEAD + chunk(GOOD + done))
         await connection.worker.seen.wait()
@@ -112,7 +112,9 @@ async def test_nothing_is_added_after_done(gateway, done):
     await client.send(post(STREAM_BODY))
     await client.until_received(b"[DONE]")
     worker.seen.set()
-    assert (await client.read()).body == GOOD + done
+    body = (await client.read()).body
+    assert body.startswith(GOOD + done)
+    assert body.removeprefix(GOOD + done) in (b"", b"\n\n"), "at most the blank line that was missing"
 
 
 @pytest.mark.parametrize("coding", ["chunked", "length"])

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[;\t ][^\r\n\0]*)?")
 SIZE_BEGUN = re.compile(rb"[0-9A-Fa-f]{0,16}|[0-9A-Fa-f]{1,16}[;\t ][^\r\n\0]*")
-TRAILER_LINE = re.compile(rb"[^\0-\x20:\x7f][^\r\n\0]*")
+TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+TRAILER_LINE = re.compile(TOKEN + rb":[^\r\n\0]*")
+TRAILER_BEGUN = re.compile(TOKEN + rb"(?::[^\r\n\0]*)?")
 LARGEST = 2**63 - 1
 
 
@@ -61,7 +63,7 @@ def _after_trailers(data: bytes, at: int) -> int:
             return at + 2
         if begun == b"\r" or not begun:
             raise _Incomplete
-        _, at = _line(data, at, TRAILER_LINE, TRAILER_LINE)
+        _, at = _line(data, at, TRAILER_LINE, TRAILER_BEGUN)
 
 
 def _line(data: bytes, at: int, whole: re.Pattern[bytes], begun: re.Pattern[bytes]) -> tuple[bytes, int]:

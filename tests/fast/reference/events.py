@@ -20,4 +20,4 @@ def has_said_done(payload: bytes) -> bool:
 def end_of_broken(payload: bytes, frame: bytes) -> bytes:
     """What the client must be given after `payload` when its worker broke off."""
     torn = b"" if is_between_frames(payload) else b"\n\n"
-    return torn if has_said_done(payload) else torn + frame + b"data: [DONE]\n\n"
+    return b"" if has_said_done(payload) else torn + frame + b"data: [DONE]\n\n"

@@ -12,7 +12,7 @@ STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: ([\t\x20-\x7e\x80
 FIELD = re.compile(rb"(%b)(:[ \t]*)([\t\x20-\x7e\x80-\xff]*)" % TOKEN)
 HOST = re.compile(rb"[0-9A-Za-z\-._~!$&'()*+,;=%:\[\]]*")
 LENGTH = re.compile(rb"[0-9]{1,18}")
-TARGET = re.compile(rb"(?:https?://[^/]*)?(/[^?]*)(?:\?(.*))?", re.I)
+TARGET = re.compile(rb"(https?://[^/?]+)?(/[^?]*)?(?:\?(.*))?", re.I)
 
 FORWARDED = {
     b"authorization",
@@ -111,6 +111,7 @@ def read_response(data: bytes) -> Response:
     hop = DROPPED | set(_tokens(fields, b"connection"))
     kept = [one for one in lines if one[0].lower() not in hop]
     types = [value for name, _, value in kept if name.lower() == b"content-type" and len(value) >= 17]
+    packed = any(value.lower() != b"identity" for value in _values(fields, b"content-encoding"))
     return Response(
         status=int(line[2]),
         minor=minor,
@@ -119,7 +120,7 @@ def read_response(data: bytes) -> Response:
         content_length=length,
         chunked=chunked,
         keep_alive=_keeps_alive(fields, minor),
-        event_stream=bool(types) and types[-1].lower().startswith(b"text/event-stream"),
+        event_stream=bool(types) and types[-1].lower().startswith(b"text/event-stream") and not packed,
     )
 
 
@@ -143,9 +144,9 @@ def _target(target: bytes) -> tuple[bytes, bytes | None]:
     if target == b"*":
         return target, None
     found = TARGET.fullmatch(target)
-    if found is None:
+    if found is None or not (found[1] or found[2]):
         raise Refused("the target")
-    return found[1], found[2]
+    return found[2] or b"/", found[3]
 
 
 def _framing(fields: list[tuple[bytes, bytes]]) -> tuple[int, bool]:

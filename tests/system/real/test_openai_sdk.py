@@ -61,7 +61,9 @@ def test_unknown_model_is_a_not_found_error(client: openai.OpenAI) -> None:
 
 async def test_async_client_can_leave_a_stream(simulated: str) -> None:
     async with openai.AsyncOpenAI(base_url=simulated, api_key="x", max_retries=0, timeout=20) as client:
-        async with await client.chat.completions.create(model=MODEL, messages=QUESTION, stream=True) as stream:
+        async with await client.chat.completions.create(
+            model=MODEL, messages=QUESTION, stream=True
+        ) as stream:
             async for _ in stream:
                 break
         answer = await client.chat.completions.create(model=MODEL, messages=QUESTION)

@@ -56,6 +56,32 @@ def test_aliases_are_resolved() -> None:
     assert config.routing.model_alias == (ModelAlias("al2", "m1"), ModelAlias("al", "m1"))
 
 
+@pytest.mark.parametrize("policy", ["power_of_two", "least_ttft", "manual", "prefix_hash"])
+def test_policies_may_start_without_workers(policy: str) -> None:
+    assert launch("--policy", policy).routing.policy == policy
+
+
+def test_power_of_two_starts_with_two_workers() -> None:
+    launch("--policy", "power_of_two", "--worker-urls", "http://a", "http://b")
+
+
+def test_boundaries_are_in_order_however_they_are_given() -> None:
+    config = launch("--cache-index", "hash", "--cache-boundaries", "1024, 64,256")
+    assert config.routing.cache_boundaries == (64, 256, 1024)
+    assert launch(environ={"SMG_CACHE_BOUNDARIES": " 32,16 "}).routing.cache_boundaries == (16, 32)
+
+
+def test_other_spellings_of_routing_options() -> None:
+    routing = launch(
+        *("--cache-match-threshold", "0.5", "--spill-abs-threshold", "3", "--spill-rel-threshold", "2"),
+        *("--sticky-sessions", "--sticky-key-idle-secs", "9", "--routing-key-headers", "x-a", "x-b"),
+    ).routing
+    assert (routing.cache_threshold, routing.balance_abs_threshold) == (0.5, 3)
+    assert (routing.balance_rel_threshold, routing.max_idle_secs) == (2.0, 9)
+    assert routing.routing_key_override is True
+    assert routing.routing_key_headers == ("x-a", "x-b")
+
+
 @pytest.mark.parametrize(
     ("flag", "value"),
     [
@@ -108,8 +134,6 @@ def test_a_unix_socket_turns_tcp_off_unless_a_port_is_given(tmp_path: Path) -> N
         (["--api-key", " "], "must not be empty"),
         (["--api-key", "a\nb"], "control characters"),
         (["--policy", "best"], "one of round_robin, random, passthrough"),
-        (["--policy", "cache_aware"], "--policy cache_aware is not built yet"),
-        (["--policy", "least_ttft"], "is not built yet"),
         (["--policy", "bucket"], "is a policy for prefill workers"),
         (["--backend", "anthropic"], "--backend anthropic is not built yet"),
         (["--backend", "tokenspeed"], "is not built yet"),
@@ -124,7 +148,28 @@ def test_a_unix_socket_turns_tcp_off_unless_a_port_is_given(tmp_path: Path) -> N
         (["--upstream-http2"], "--upstream-http2 is not offered"),
         (["--state-redis-url", "redis://x"], "--state-redis-url is not built yet"),
         (["--prefill", "http://a", "none"], "--prefill is not built yet"),
-        (["--spill-abs-threshold", "3"], "--spill-abs-threshold is not built yet"),
+        (["--encode-policy", "random"], "--encode-policy is not built yet"),
+        (["--worker-warmup-secs", "3"], "--worker-warmup-secs is not built yet"),
+        (["--eviction-interval-secs", "5"], "--eviction-interval-secs is not offered: it is not needed"),
+        (["--block-size", "16"], "prefixes of any length are matched"),
+        (["--cache-threshold", "1.1"], "a number of at least 0 and at most 1"),
+        (["--prefix-hash-load-factor", "0.9"], "a number of at least 1"),
+        (["--least-load-default-throughput", "0"], "a number above 0"),
+        (["--prefix-token-count", "0"], "from 1 to"),
+        (["--max-tree-size", "0"], "from 1 to"),
+        (["--cache-ttl-secs", "0"], "from 1 to"),
+        (["--sticky-key-idle-secs", "0"], "from 1 to"),
+        (["--load-monitor-interval", "0"], "from 1 to"),
+        (["--power-of-two-load-metric", "tokens"], "one of expected_wait, requests, least_requests"),
+        (["--assignment-mode", "min"], "one of random, min_load, min_group, delegate"),
+        (["--cache-boundaries", "0,16"], "integers from 1 to 2147483647 between commas, not 0"),
+        (["--cache-boundaries", "16,"], "not ''"),
+        (["--cache-boundaries="], "not ''"),
+        (["--cache-boundaries", "16 64"], "not '16 64'"),
+        (["--cache-boundaries", "64,16,64"], "--cache-boundaries: has 64 twice"),
+        (["--cache-index", "hash"], "needs the lengths it compares, --cache-boundaries"),
+        (["--routing-key-headers", "x-a", "x b"], "--routing-key-headers: 'x b' is not a header name"),
+        (["--policy", "power_of_two", "--worker-urls", "http://a"], "needs at least two workers"),
     ],
 )
 def test_refused(words: list[str], piece: str) -> None:
@@ -134,7 +179,7 @@ def test_refused(words: list[str], piece: str) -> None:
 
 def test_all_problems_are_reported_together() -> None:
     found = problems(
-        *("--port", "x", "--enable-mesh", "--policy", "manual", "--tls-cert-path", "/nowhere/c"),
+        *("--port", "x", "--enable-mesh", "--policy", "bucket", "--tls-cert-path", "/nowhere/c"),
         *("--worker-urls", "a", "grpc://b", "--retry-max-retries", "0"),
         environ={"SMG_HEALTH_CHECK_TIMEOUT_SECS": "x", "SMG_ENABLE_RL": "1"},
     )

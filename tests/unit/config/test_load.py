@@ -59,6 +59,22 @@ def test_every_kind_from_a_file(write) -> None:
     assert config.auth.api_key is None
 
 
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        ("[64, 16]", (16, 64)),
+        ("'64,16'", (16, 64)),
+        ("16, 64", (16, 64)),
+        ("16", (16,)),
+        ("[]", ()),
+        ("null", ()),
+    ],
+)
+def test_integers_from_a_file(write, text: str, bounds: tuple[int, ...]) -> None:
+    config = load({"config": write(f"cache_boundaries: {text}")}, {})
+    assert config.routing.cache_boundaries == bounds
+
+
 def test_an_empty_file_changes_nothing(write) -> None:
     assert load({"config": write("# nothing\n")}, {}) == load({}, {})
 
@@ -75,7 +91,11 @@ def test_an_empty_file_changes_nothing(write) -> None:
         ("worker_urls: http://a", "needs a list"),
         ("worker_urls: [1]", "needs a list of texts"),
         ("prometheus_duration_buckets: [1, a]", "needs a number"),
-        ("policy: cache_aware", "cache_aware is not built yet"),
+        ("policy: bucket", "bucket is a policy for prefill workers"),
+        ("cache_boundaries: [16, '64']", "integers from 1 to 2147483647 between commas, not '64'"),
+        ("cache_boundaries: [16, true]", "not True"),
+        ("cache_boundaries: [16, 16]", "has 16 twice"),
+        ("cache_boundaries: {a: 1}", "needs integers"),
         ("prot: 1", "did you mean port?"),
         ("zzzzzz: 1", "is not an option"),
         ("max_concurrent_requests: 5", "is not built yet"),

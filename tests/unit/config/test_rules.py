@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from smg.config.load import check
-from smg.config.model import Auth, Config, Listen, Retry, Telemetry, Upstream, Workers
+from smg.config.model import Auth, Config, Listen, Retry, Routing, Telemetry, Upstream, Workers
 from smg.config.specs import ControlPlaneKey, TenantKey, WorkerUrl
 
 
@@ -19,6 +19,18 @@ def test_the_defaults_are_fine() -> None:
         (Config(listen=Listen(cors_allowed_origins=("a.example",))), "not an origin"),
         (Config(listen=Listen(cors_allowed_origins=("http://a/x",))), "not an origin"),
         (Config(listen=Listen(request_id_headers=("x y",))), "not a header name"),
+        (
+            Config(routing=Routing(routing_key_headers=("x:y",))),
+            "--routing-key-headers: 'x:y' is not a header",
+        ),
+        (Config(routing=Routing(cache_index="hash")), "--cache-boundaries"),
+        (
+            Config(
+                routing=Routing(policy="power_of_two"),
+                workers=Workers(worker_urls=(WorkerUrl("http", "a", 1),)),
+            ),
+            "--policy power_of_two needs at least two workers",
+        ),
         (Config(listen=Listen(health_check_port=30000)), "--port and --health-check-port are both 30000"),
         (Config(listen=Listen(port=29000)), "--port and --prometheus-port are both 29000"),
         (Config(listen=Listen(uds="/nowhere/smg.sock")), "there is no directory /nowhere"),

@@ -1,0 +1,67 @@
+"""Prompts with the same head go to the same worker, by a hash ring, as long as it is not crowded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from smg._fast.prefix import text_hash, token_hash
+from smg._fast.ring import place_of
+from smg.policies.ask import Ask
+from smg.policies.consistent_hashing import WorkerRing
+from smg.policies.load import in_flight, lightest
+from smg.policies.prefix_index import TEXT_BYTES_PER_TOKEN, prompt_of
+from smg.workers.worker import Worker
+
+
+class PrefixHash:
+    """`count`: tokens of the head, or four times as many characters; with `boundaries` the deepest one that
+    the prompt reaches. The ring's worker must not be above the mean load by both bounds."""
+
+    reads_body = True
+
+    def __init__(
+        self,
+        count: int,
+        boundaries: Sequence[int],
+        load_factor: float,
+        balance_abs: int,
+        rng: random.Random,
+    ) -> None:
+        self._ring = WorkerRing()
+        self._count = count
+        self._boundaries = sorted(boundaries, reverse=True)
+        self._load_factor = load_factor
+        self._balance_abs = balance_abs
+        self._random = rng
+
+    def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
+        place = self._place(ask)
+        if place is None:
+            return lightest(candidates, in_flight, self._random)
+        worker = self._ring.pick(place, candidates)
+        if worker is None or not self._is_crowded(worker, candidates):
+            return worker
+        free = [w for w in candidates if not self._is_crowded(w, candidates)]
+        return lightest(free or candidates, in_flight, self._random)
+
+    def forget(self, worker: Worker) -> None:
+        self._ring.forget(worker)
+
+    def _place(self, ask: Ask) -> int | None:
+        if ask.key is not None:
+            return place_of(ask.key)
+        prompt = prompt_of(ask)
+        if prompt is None:
+            return None
+        size = prompt.size // TEXT_BYTES_PER_TOKEN
+        count = next((b for b in self._boundaries if size >= b), self._count)
+        if prompt.tokens is not None:
+            hashed = token_hash(prompt.tokens, count)
+        else:
+            hashed = text_hash(prompt.body, prompt.spans or b"", count * TEXT_BYTES_PER_TOKEN)
+        return place_of(b"%016x" % hashed)
+
+    def _is_crowded(self, worker: Worker, candidates: Sequence[Worker]) -> bool:
+        mean = sum(w.load for w in candidates) / len(candidates)
+        return worker.load > mean * self._load_factor and worker.load > mean + self._balance_abs
