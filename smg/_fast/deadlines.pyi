@@ -1,6 +1,9 @@
 import asyncio
 from typing import final
 
+from typing_extensions import disjoint_base
+
+@disjoint_base
 class Timed: ...
 
 @final

@@ -1,5 +1,7 @@
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, final
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from typing import Any, Self, final
+
+from typing_extensions import disjoint_base
 
 from smg._fast.deadlines import Timed
 from smg._fast.head import RequestHead, ResponseHead
@@ -24,8 +26,10 @@ TOO_LARGE: int
 TIMED_OUT: int
 BODY_FAILED: int
 
+@disjoint_base
 class Reply(Timed): ...
 
+@disjoint_base
 class Upstream(Timed):
     reused: bool
     heard: bool
@@ -58,6 +62,9 @@ class Exchange(Timed):
     error: Any
     attempts: int
     def __init__(self, head: RequestHead, route: Any, reply: Reply, limits: Limits) -> None: ...
+    def __await__(self) -> Generator[Any, Any]: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Self: ...
     def receive_body(self, limit: int) -> Awaitable[None]: ...
     def pipe_body(self) -> None: ...
     def receive_into(self, sink: Callable[[bytes], object], limit: int) -> Awaitable[None]: ...

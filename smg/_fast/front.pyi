@@ -2,6 +2,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, final
 
+from typing_extensions import disjoint_base
+
 from smg._fast.exchange import Exchange, Reply
 from smg._fast.limits import Counts, Limits
 
@@ -26,4 +28,5 @@ class Front:
     @property
     def busy(self) -> int: ...
 
+@disjoint_base
 class Answering(Reply): ...

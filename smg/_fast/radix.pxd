@@ -21,6 +21,7 @@ cdef struct Node:
 cdef class TokenTree:
     cdef readonly Py_ssize_t max_tokens
     cdef readonly Py_ssize_t tokens      # stored, each shared prefix once
+    cdef int _evictions                  # for the present insert
     cdef Pool _pool
     cdef Holders _holders
 

@@ -20,6 +20,7 @@ cdef enum:
     _NODE_16THS = 92
     _SET_16THS = 4
     _LEAST_NODES = 64
+    _MOST_EVICTIONS = 8192         # for one prompt: a pause of a millisecond or two
 
 
 cdef extern from *:
@@ -126,7 +127,7 @@ cdef class TokenTree:
     def insert(self, object tokens, Py_ssize_t worker):
         """This worker holds these tokens; how many were stored before, of any worker, is returned.
 
-        What is too long for the tree is cut.
+        What is too long for the tree is cut, and so is what would push out more than 8192 nodes.
         """
         cdef Py_buffer view
         if not 0 <= worker < WORKERS:
@@ -237,6 +238,7 @@ cdef class TokenTree:
         cdef Py_ssize_t done = 0
         cdef Node* node
         cdef bint widened = False
+        self._evictions = 0
         size = min(size, self.max_tokens)
         while done < size:
             child = self._child(at, tokens[done])
@@ -313,7 +315,7 @@ cdef class TokenTree:
         cdef bint spared = False
         while self.tokens + tokens > self.max_tokens or (for_node and self._pool.is_full()):
             victim = self._pool.victim()
-            if victim == NEW_HEAD or victim == at:
+            if victim == NEW_HEAD or victim == at or self._evictions == _MOST_EVICTIONS:
                 return False
             if victim == split:
                 if spared:
@@ -322,6 +324,7 @@ cdef class TokenTree:
                 self._pool.spare(split)
             else:
                 self._evict(victim)
+                self._evictions += 1
         return True
 
     cdef uint32_t _split(self, uint32_t number, uint32_t size, uint32_t at) noexcept:

@@ -21,6 +21,7 @@ cdef struct Text:
 cdef class TextIndex:
     cdef readonly Py_ssize_t max_bytes
     cdef readonly Py_ssize_t size        # bytes of text known, each shared prefix once
+    cdef int _evictions                  # for the present insert
     cdef Pool _pool
     cdef Holders _holders
     cdef uint64_t _secrets[8]

@@ -22,6 +22,7 @@ cdef enum:
     _TEXT_PER_BLOCK = 48           # bytes of `max_bytes` for which one block may be kept
     _TEXT_PER_SET_BYTE = 16
     _LEAST_BLOCKS = 64
+    _MOST_EVICTIONS = 8192         # for one text: a pause of a millisecond or two
 
 
 cdef extern from *:
@@ -162,7 +163,7 @@ cdef class TextIndex:
     def insert(self, object body, object spans, Py_ssize_t worker):
         """This worker holds the text; how many of its bytes were known before, of any worker, is returned.
 
-        What is too long for the index is cut.
+        What is too long for the index is cut, and so is what would push out more than 8192 blocks.
         """
         if not 0 <= worker < WORKERS:
             raise ValueError("no such slot")
@@ -224,6 +225,7 @@ cdef class TextIndex:
         cdef Py_ssize_t known = 0
         cdef uint64_t key
         cdef Record* block
+        self._evictions = 0
         text.left = min(text.left, self.max_bytes)
         while text.left > 0:
             key = self._next_block(text)
@@ -289,9 +291,10 @@ cdef class TextIndex:
         cdef uint32_t victim
         while self.size + size > self.max_bytes or self._pool.is_full():
             victim = self._pool.victim()
-            if victim == NEW_HEAD or victim == at:
+            if victim == NEW_HEAD or victim == at or self._evictions == _MOST_EVICTIONS:
                 return False
             self._evict(victim)
+            self._evictions += 1
         return True
 
     cdef void _evict(self, uint32_t number) noexcept:

@@ -63,7 +63,11 @@ def decode(surface: Surface, body: bytes, resolve: Callable[[str], str]) -> Call
     Raises 400, or 422 for a `/generate` body that does not fit. May run in any thread.
     """
     read = _READERS.get(surface.endpoint)
-    draft = read(body) if read is not None else read_plain(body, needs_model=surface.needs_model)
+    draft = (
+        read(body)
+        if read is not None
+        else read_plain(body, needs_model=surface.needs_model, needs=surface.needs)
+    )
     model = draft.model
     if model is not None:
         canonical = resolve(model)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from smg import errors
+from smg._fast.jsonspan import members
 from smg.api.contract import Contract
 from smg.api.draft import Draft
 
@@ -22,9 +24,13 @@ _NAMED = Contract(NamedRequest)
 _PLAIN = Contract(PlainRequest)
 
 
-def read_plain(body: bytes, *, needs_model: bool) -> Draft:
-    """Check a body's JSON and these two members; raises 400."""
+def read_plain(body: bytes, *, needs_model: bool, needs: bytes | None = None) -> Draft:
+    """Check a body's JSON, these two members and that `needs` is there; raises 400."""
     contract = _NAMED if needs_model else _PLAIN
     draft = Draft(contract, contract.read(body), None)
     draft.model = draft.value("model")
+    if needs is not None:
+        found = members(body)
+        if found is None or needs not in found:
+            raise errors.json_mismatch(f"missing field `{needs.decode()}`", body, len(body))
     return draft

@@ -12,13 +12,14 @@ from smg.api.request_id import DEFAULT_PREFIX, PREFIXES
 
 class Surface(msgspec.Struct, frozen=True):
     """One endpoint. `endpoint` is its label in metrics; `may_pipe`: a large body may go to the worker
-    unread; `takes_form`: the body is a form instead of JSON; `not_external`: external providers do not
-    serve it, this is answered when nobody else has the model."""
+    unread; `needs`: a member that must be there; `takes_form`: the body is a form instead of JSON;
+    `not_external`: external providers do not serve it, this is answered when nobody else has the model."""
 
     path: str
     endpoint: str
     needs_model: bool = True
     may_pipe: bool = False
+    needs: bytes | None = None
     takes_form: bool = False
     not_external: Callable[[], errors.GatewayError] | None = None
 
@@ -31,6 +32,8 @@ SURFACES = (
     Surface("/v1/chat/completions", "chat", may_pipe=True),
     Surface("/v1/completions", "completions", may_pipe=True),
     Surface("/generate", "generate", needs_model=False, may_pipe=True),
+    Surface("/v1/responses", "responses", needs=b"input"),
+    Surface("/v1/messages", "messages", may_pipe=True),
     Surface("/v1/embeddings", "embeddings", may_pipe=True),
     Surface("/v1/rerank", "rerank", needs_model=False),
     Surface("/rerank", "rerank", needs_model=False),

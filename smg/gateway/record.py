@@ -7,6 +7,7 @@ import time
 from smg._fast.exchange import Exchange
 from smg.telemetry import logs
 from smg.telemetry.metrics import Metrics
+from smg.workers.worker import Worker
 
 log = logs.get("request")
 CLIENT_CLOSED = 499
@@ -16,8 +17,10 @@ CLIENT_CLOSED = 499
 class Recorder:
     """Called once for each exchange, whatever became of it."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, policy: str, reads_body: bool) -> None:
         self._metrics = metrics
+        self._policy = policy
+        self._read = ("buffered", "policy_needs_text" if reads_body else "retryable")
         self._labels: dict[str, tuple[tuple[str, str], tuple[str]]] = {}
 
     def __call__(self, x: Exchange) -> None:
@@ -36,7 +39,7 @@ class Recorder:
         if x.first_byte_ns:
             metrics.first_bytes.observe(labels[1], (x.first_byte_ns - x.begun_ns) * 1e-9)
         if x.worker is not None:
-            metrics.worker_requests.add((x.worker.url,))
+            self._count_choice(x, x.worker)
         if not log.shows_info:
             return
         log.info(
@@ -53,3 +56,10 @@ class Recorder:
             seconds=round(seconds, 6),
             bytes=x.sent_bytes,
         )
+
+    def _count_choice(self, x: Exchange, worker: Worker) -> None:
+        metrics, model = self._metrics, x.call.model
+        shown = model if model in worker.models else "other"
+        metrics.worker_requests.add((worker.url,))
+        metrics.selections.add((worker.worker_type, worker.connection_mode, shown, self._policy))
+        metrics.body_paths.add(("streamed", "body_not_needed") if x.piped else self._read)

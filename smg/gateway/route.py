@@ -16,7 +16,7 @@ from smg.policies.choose import Policy
 from smg.policies.manual import Pins, Sticky
 from smg.workers.breaker import FAILURE_STATUSES
 from smg.workers.registry import Change, Registry
-from smg.workers.worker import Worker
+from smg.workers.worker import LoadReport, Worker
 
 MAX_POLICIES = 1024
 """Models with routing state of their own; the others share one."""
@@ -29,13 +29,14 @@ class Lease:
     that fails again on a worker it has tried (`again`) is no further failure for the breaker.
     """
 
-    __slots__ = ("_ticket", "again", "outcome", "worker")
+    __slots__ = ("_report", "_ticket", "again", "outcome", "worker")
 
     def __init__(self, worker: Worker, again: bool, ticket: Ticket | None = None) -> None:
         self.worker = worker
         self.again = again
         self.outcome: bool | None = None
         self._ticket = ticket
+        self._report: LoadReport | None = None
 
     @property
     def on_first_event(self) -> Callable[[float], None] | None:
@@ -43,8 +44,10 @@ class Lease:
         return self._ticket.first_event if self._ticket is not None else None
 
     def __enter__(self) -> Lease:
-        self.worker.load += 1
-        self.worker.sent_since_report += 1
+        worker = self.worker
+        worker.load += 1
+        worker.sent_since_report += 1
+        self._report = worker.report
         return self
 
     def __exit__(
@@ -52,6 +55,8 @@ class Lease:
     ) -> None:
         worker = self.worker
         worker.load -= 1
+        if worker.report is self._report:
+            worker.sent_since_report -= 1
         if self._ticket is not None:
             self._ticket.end(time.monotonic())
         if self.outcome is None or (self.again and not self.outcome):
@@ -103,20 +108,23 @@ class Router:
         """A worker that serves the call; untried ones first. Raises 404, 501 and 503."""
         ready = self._ready(call)
         now = time.monotonic()
+        for worker in ready:
+            if worker.breaker.state:  # not closed
+                ready = tuple(w for w in ready if w.breaker.would_allow(now))
+                break
+        if not ready:
+            raise errors.no_available_workers(call.model or "")
         candidates = ready
         if tried:
             candidates = tuple(w for w in candidates if w not in tried) or candidates
         ask = Ask(call, get, self._key_names)
         policy = self._policy_of(call)
-        worker = policy.choose(candidates, ask)
-        if worker is not None and not worker.breaker.allows(now):
+        chosen = policy.choose(candidates, ask)
+        if chosen is None or not chosen.breaker.allows(now):
             if ask.ticket is not None:
                 ask.ticket.end(now)
-            ask = Ask(call, get, self._key_names)
-            worker = self._among_allowed(policy, ready, tried, ask, now)
-        if worker is None:
             raise errors.no_available_workers(call.model or "")
-        return Lease(worker, worker in tried, ask.ticket)
+        return Lease(chosen, chosen in tried, ask.ticket)
 
     def _policy_of(self, call: Call) -> Policy:
         model = call.model
@@ -158,19 +166,6 @@ class Router:
         if not ready:
             raise errors.no_available_workers(call.model or "")
         return ready
-
-    def _among_allowed(
-        self,
-        policy: Policy,
-        ready: tuple[Worker, ...],
-        tried: tuple[Worker, ...],
-        ask: Ask,
-        now: float,
-    ) -> Worker | None:
-        allowed = tuple(w for w in ready if w.breaker.would_allow(now))
-        candidates = tuple(w for w in allowed if w not in tried) or allowed
-        worker = policy.choose(candidates, ask) if candidates else None
-        return worker if worker is not None and worker.breaker.allows(now) else None
 
     def has_untried(self, call: Call, tried: tuple[Worker, ...]) -> bool:
         try:

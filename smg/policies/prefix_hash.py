@@ -18,7 +18,8 @@ class PrefixHash:
     """`count`: tokens of the head, or four times as many characters; with `boundaries` the deepest one that
     the prompt reaches. The ring's worker must not be above the mean load by both bounds."""
 
-    reads_body = True
+    # It looks at the head only; a body that is passed on unread goes by load.
+    reads_body = False
 
     def __init__(
         self,

@@ -20,6 +20,8 @@ _PROMPTS = {
     "completions": b"prompt",
     "generate": b"text",
     "embeddings": b"input",
+    "responses": b"input",
+    "messages": b"messages",
 }
 _OTHER = {"generate": b"input_ids"}
 TEXT_BYTES_PER_TOKEN = 4

@@ -141,7 +141,14 @@ class Server:
         client = EngineClient(session, tls)
         self.registry = Registry(self._aliases(), functools.partial(self._attach, tls))
         self.registrar = Registrar(
-            self.registry, client, self.config.workers, self.config.breaker, self.config.auth.api_key
+            self.registry,
+            client,
+            self.config.workers,
+            self.config.breaker,
+            self.config.auth.api_key,
+            on_breaker=lambda url, old, new: self.metrics.breaker_transitions.add(
+                (url, old.name.lower(), new.name.lower())
+            ),
         )
         deps = self._deps(client)
         runner = await self._runner(build_app(deps))
@@ -288,7 +295,12 @@ class Server:
         router = Router(self.registry, make_policy, config.retry, routing.routing_key_headers, pins)
         pipe_above = -1 if config.retry.disable_retries else config.listen.max_buffered_request_bytes
         may_pipe = not routing.enable_igw and not routing.routing_key_override
-        gateway = Gateway(admission, router, Recorder(self.metrics), pipe_above if may_pipe else None)
+        gateway = Gateway(
+            admission,
+            router,
+            Recorder(self.metrics, routing.policy, router.reads_body),
+            pipe_above if may_pipe else None,
+        )
 
         return lambda x: serve(x, gateway)
 

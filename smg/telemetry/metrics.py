@@ -53,6 +53,9 @@ class Metrics:
         self.durations = Histogram(bounds)
         self.first_bytes = Histogram(bounds)
         self.worker_requests = Counter()
+        self.selections = Counter()
+        self.body_paths = Counter()
+        self.breaker_transitions = Counter()
         self._gauges: list[tuple[str, str, tuple[str, ...], Reader]] = []
         self._counters: list[tuple[str, str, tuple[str, ...], Reader]] = []
 
@@ -114,6 +117,24 @@ class Metrics:
                 "Answers by route, status and the gateway's error code.",
                 ("path", "status_code", "error_code"),
                 self.responses,
+            ),
+            (
+                "smg_worker_selection_total",
+                "Workers chosen, by model and policy; models nobody is known to serve are `other`.",
+                ("worker_type", "connection_mode", "model", "policy"),
+                self.selections,
+            ),
+            (
+                "smg_router_request_body_path_total",
+                "Bodies read before a worker was chosen, or passed on as they came.",
+                ("path", "reason"),
+                self.body_paths,
+            ),
+            (
+                "smg_worker_cb_transitions_total",
+                "Changes of a worker's circuit breaker.",
+                ("worker", "from", "to"),
+                self.breaker_transitions,
             ),
             (
                 "smg_worker_requests_total",

@@ -55,6 +55,7 @@ class Registrar:
         clock: Callable[[], float] = time.monotonic,
         retry_step_s: float = 0.5,
         drain_limit_s: float = DRAIN_LIMIT_S,
+        on_breaker: Callable[[str, State, State], None] | None = None,
     ) -> None:
         self._registry = registry
         self._prober = Prober(client, api_key)
@@ -63,6 +64,7 @@ class Registrar:
         self._clock = clock
         self._retry_step_s = retry_step_s
         self._drain_limit_s = drain_limit_s
+        self._on_breaker = on_breaker
         remove_failed = bool(workers.remove_unhealthy_workers)
         self._health = Health(registry, self._prober, self._revive, remove_failed, clock)
         self._specs: dict[str, WorkerSpec] = {}
@@ -282,6 +284,8 @@ class Registrar:
 
         def on_change(old: State, new: State) -> None:
             log.warn("breaker changed", worker=url, old=old.name.lower(), new=new.name.lower())
+            if self._on_breaker is not None:
+                self._on_breaker(url, old, new)
 
         def pick(name: str, default: float) -> float:
             value = getattr(own, name, None)

@@ -207,6 +207,19 @@ def test_the_oldest_of_what_was_used_once_goes_first() -> None:
     assert [tree.best(prompt)[0] for prompt in prompts] == [0] * 50 + [64] * 100
 
 
+def test_one_prompt_pushes_out_only_so_much() -> None:
+    source = random.Random(5)
+    tree = TokenTree(1_000_000)
+    for _ in range(50_000):
+        tree.insert(random_ids(source, 50), 1)
+    large = random_ids(source, 900_000)
+    tree.insert(large, 2)
+    known = tree.best(large)[0]
+    assert 8192 * 50 <= known < 8192 * 64
+    assert tree.insert(large, 2) == known
+    assert tree.best(large)[0] > known
+
+
 def test_a_flood_leaves_what_is_used_again() -> None:
     source = random.Random(1)
     tree = TokenTree(200_000)

@@ -186,6 +186,22 @@ def test_what_is_longer_than_the_index_is_cut() -> None:
     assert best(index, text)[0] > 9_000
 
 
+def test_one_text_pushes_out_only_so_much() -> None:
+    source = random.Random(6)
+    index = TextIndex(1_000_000)
+    for _ in range(4000):
+        insert(index, source.randbytes(250), 1)
+    before = index.size
+    large = source.randbytes(900_000)
+    insert(index, large, 2)
+    known = best(index, large)[0]
+    assert 8192 * 40 < known < 8192 * 64
+    assert index.size > before - 1024
+    # Used again, it goes on where it was cut.
+    assert insert(index, large, 2) == known
+    assert best(index, large)[0] > known
+
+
 def test_a_flood_of_large_texts_leaves_what_is_used_again() -> None:
     source = random.Random(3)
     index = TextIndex(4_000_000)
