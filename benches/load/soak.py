@@ -73,8 +73,8 @@ class Engines:
 def payload(prompt: str) -> bytes:
     call = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": prompt}]}
     body = json.dumps(call).encode()
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: soak\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: soak\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
 class Broken(Exception):

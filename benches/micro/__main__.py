@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("head", "chunks", "jsonspan", "deadlines", "exchange")
+NAMES = ("head", "chunks", "jsonspan", "deadlines", "exchange", "radix", "textindex", "prefix", "ring")
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -2,9 +2,9 @@
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
-from smg._fast.chunks cimport STEP_BAD, STEP_DATA, STEP_END, STEP_MORE, ChunkReader, Step
+from smg._fast.chunks cimport STEP_DATA, STEP_END, STEP_MORE, ChunkReader, Step
 from smg._fast.deadlines cimport Deadlines
-from smg._fast.exchange cimport BODY_COMING, CUT, DIED, MALFORMED, Exchange, Upstream
+from smg._fast.exchange cimport CUT, DIED, MALFORMED, Exchange, Upstream
 from smg._fast.head cimport ResponseHead, head_end, parse_response
 from smg._fast.limits cimport Counts, Limits
 from smg._fast.relay cimport Relay

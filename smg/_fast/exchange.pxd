@@ -85,7 +85,7 @@ cdef class Exchange(Timed):
     cdef public object worker
     cdef public object call
     cdef public object tenant
-    cdef public object on_first_event # told the time when the first of an answer's body comes; then None
+    cdef public object on_first_event  # told the time when the first of an answer's body comes; then None
     cdef public object error
     cdef public int attempts
     # the coroutine that carries the exchange

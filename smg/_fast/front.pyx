@@ -3,7 +3,6 @@ cimport cython
 from cpython.bytes cimport PyBytes_GET_SIZE
 
 from smg._fast.exchange cimport Reply
-from smg._fast.head cimport RequestHead
 from smg._fast.limits cimport Counts, Limits
 
 cdef enum:

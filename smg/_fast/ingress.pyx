@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.string cimport memchr, memcpy
 
-from smg._fast.chunks cimport STEP_BAD, STEP_DATA, STEP_END, STEP_MORE, ChunkReader, Step
+from smg._fast.chunks cimport STEP_BAD, STEP_DATA, STEP_END, ChunkReader, Step
 from smg._fast.deadlines cimport Deadlines
 from smg._fast.exchange cimport (
     BODY_ABORTED, BODY_COMPLETE, BODY_MALFORMED, BODY_STALLED, BODY_TOO_LARGE, Exchange,
@@ -115,7 +115,8 @@ cdef class Ingress(Answering):
         """Is there still hope for the partial head? Its line ends tell early: a bare LF gives it up."""
         cdef bytes data = self._rest
         cdef Py_ssize_t at = max(self._at, self._at + self._scanned - 1)
-        if not (65 <= data[self._at] <= 90 or 97 <= data[self._at] <= 122 or data[self._at] in b"!#$%&'*+-.^_`|~0123456789"):
+        cdef unsigned char first = data[self._at]
+        if not (65 <= first <= 90 or 97 <= first <= 122 or first in b"!#$%&'*+-.^_`|~0123456789"):
             return False
         while True:
             at = data.find(b"\n", at)

@@ -11,10 +11,9 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from smg._fast.exchange cimport (
-    ANSWERED, BODY_COMING, BROKEN, RELAYED, TIMED_OUT, TOO_LARGE, Exchange, Upstream,
+    ANSWERED, BODY_COMING, BROKEN, RELAYED, TIMED_OUT, TOO_LARGE, Exchange,
 )
 from smg._fast.head cimport ResponseHead
-from smg._fast.limits cimport Limits
 
 cdef bytes _PING = b": ping\n\n"
 cdef bytes _DONE = b"data: [DONE]\n\n"
