@@ -8,7 +8,7 @@ import msgspec
 
 from benches import inputs
 from smg._fast.egress import Egress
-from smg.config.model import Config
+from smg.config.model import Config, Routing
 from smg.config.specs import WorkerUrl
 from smg.server.lifecycle import Server
 from smg.workers.breaker import Breaker
@@ -54,7 +54,7 @@ class Nowhere:
 
 async def start_server() -> Server:
     """A whole gateway on free loopback ports, without workers."""
-    config = Config()
+    config = Config(routing=Routing(policy="round_robin"))
     replace = msgspec.structs.replace
     listen = replace(config.listen, host="127.0.0.1", port=0)
     telemetry = replace(config.telemetry, prometheus_host="127.0.0.1", prometheus_port=0, log_level="error")

@@ -86,6 +86,7 @@ cdef class Answering(Reply):
 
     cdef void answer(self, int status, bytes reason, bytes lines, bytes body) except *:
         cdef bytes head = self._answer_head(status, reason, lines, PyBytes_GET_SIZE(body))
+        self._flush_now()
         if PyBytes_GET_SIZE(body) <= _JOINED:
             self.transport.write(head + body)
         else:

@@ -24,6 +24,7 @@ cdef class RequestHead:
     cdef Py_ssize_t _count
 
     cpdef bytes get(self, bytes name)
+    cpdef bytes first_of(self, tuple names)
 
 
 cdef class ResponseHead:

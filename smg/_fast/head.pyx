@@ -92,6 +92,14 @@ cdef class RequestHead:
                 return PyBytes_FromStringAndSize(data + self._lines[i].value, self._lines[i].value_len)
         return None
 
+    cpdef bytes first_of(self, tuple names):
+        """The first value that is not empty, of the first of these headers that has one."""
+        for name in names:
+            value = self.get(<bytes>name)
+            if value:
+                return value
+        return None
+
     def items(self):
         """All header lines as (name, value), as received."""
         cdef Py_ssize_t i

@@ -152,6 +152,7 @@ cdef class Ingress(Answering):
         if head.method not in _METHODS:
             self._refused(501, "The request method is not supported")
             return
+        self._flush_now()
         front.counts.slow += 1
         self.state = INGRESS_TUNNEL if head.upgrade else INGRESS_SLOW
         if self.fallback is None:
@@ -331,7 +332,7 @@ cdef class Ingress(Answering):
             if self.state != INGRESS_COLLECT:
                 return
         elif self.head.expects_continue:
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.raw(b"HTTP/1.1 100 Continue\r\n\r\n")
         self.front.limits.body_stall.arm(self)
         if self._left > _IN_PLACE and not self.head.chunked and x.sink is None:
             self._receive_in_place()
@@ -349,7 +350,7 @@ cdef class Ingress(Answering):
             self._body_complete()
             return
         if self.head.expects_continue and (self._rest is None or self._at >= PyBytes_GET_SIZE(self._rest)):
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.raw(b"HTTP/1.1 100 Continue\r\n\r\n")
         self.front.limits.body_stall.arm(self)
         if self._paused:
             self._paused = False
@@ -421,6 +422,7 @@ cdef class Ingress(Answering):
     cdef void _close_gently(self, bint unread) except *:
         """Close when the client has had the chance to read the answer: closing over unread bytes
         would reset the connection and take the answer away."""
+        self._flush_now()
         self._rest = None
         self._at = 0
         self.disarm()
@@ -447,7 +449,7 @@ cdef class Ingress(Answering):
         self.takes_chunks = True
         reason, lines, body = self.front._refuse(status, message)
         if reason:
-            self.transport.write(self._answer_head(status, reason, lines, len(body)) + <bytes>body)
+            self.raw(self._answer_head(status, reason, lines, len(body)) + <bytes>body)
             self._close_gently(True)
         else:
             self.abort()

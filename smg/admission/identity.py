@@ -50,10 +50,10 @@ class Keys:
 class Identity:
     """`tenant_keys`: pairs of tenant and key. With neither kind of key every caller is welcome."""
 
-    __slots__ = ("_anonymous", "_keys", "_shared", "is_open")
+    __slots__ = ("_keys", "_shared", "anonymous", "is_open")
 
     def __init__(self, api_key: str | None, tenant_keys: Iterable[tuple[str, str]] = ()) -> None:
-        self._anonymous = Tenant("anonymous", None)
+        self.anonymous = Tenant("anonymous", None)
         self._shared = Tenant("shared", "auth:shared") if api_key is not None else None
         tenants: dict[str, Tenant] = {}
         pairs: list[tuple[str, object]] = []
@@ -71,7 +71,7 @@ class Identity:
     def identify(self, authorization: bytes | None) -> Tenant:
         """The tenant of the first `Authorization` header; raises 401 when it shows no known key."""
         if self.is_open:
-            return self._anonymous
+            return self.anonymous
         key = bearer_key(authorization)
         if key is None:
             raise errors.unauthorized(REALM, wrong_key=False)

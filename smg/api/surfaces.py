@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import msgspec
@@ -10,7 +11,7 @@ from smg import errors
 from smg.api.request_id import DEFAULT_PREFIX, PREFIXES
 
 
-class Surface(msgspec.Struct, frozen=True):
+class Surface(msgspec.Struct, frozen=True, dict=True):
     """One endpoint. `endpoint` is its label in metrics; `may_pipe`: a large body may go to the worker
     unread; `needs`: a member that must be there; `takes_form`: the body is a form instead of JSON;
     `not_external`: external providers do not serve it, this is answered when nobody else has the model."""
@@ -23,9 +24,9 @@ class Surface(msgspec.Struct, frozen=True):
     takes_form: bool = False
     not_external: Callable[[], errors.GatewayError] | None = None
 
-    @property
-    def id_prefix(self) -> str:
-        return PREFIXES.get(self.path, DEFAULT_PREFIX)
+    @functools.cached_property
+    def id_prefix(self) -> bytes:
+        return PREFIXES.get(self.path, DEFAULT_PREFIX).encode()
 
 
 SURFACES = (

@@ -51,6 +51,13 @@ class HttpBackend:
         there is none to be had."""
         x.routed_line = b""
         x.gather = False
+        if type(call) is not Call:
+            return self._forward_special(x, call, lease)
+        length = x.head.content_length if call.body is None else len(call.body)
+        return self._ask(x, lease, x.head.path, call.body, length)
+
+    def _forward_special(self, x: Exchange, call: Call, lease: Any) -> Coroutine[Any, Any, bool]:
+        """A call whose body depends on the worker, or is no bytes."""
         if isinstance(call, Decisions) and self._worker.runtime == systemone.RUNTIME:
             return systemone.forward(x, call, lease, self._ask)
         if isinstance(call, Transcription):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from smg import errors
@@ -13,7 +13,7 @@ from smg.admission.identity import Identity
 from smg.api import decisions
 from smg.api.audio import FormReader, Transcription
 from smg.api.call import LARGE_BODY, Call, decode, is_json_type
-from smg.api.request_id import RequestIds, generate, is_valid
+from smg.api.request_id import RequestIds, is_valid
 from smg.api.surfaces import Surface
 from smg.telemetry import logs
 
@@ -44,7 +44,7 @@ class Admission:
         origins: Origins | None = None,
     ) -> None:
         self._identity = identity
-        self._id_headers = request_ids.names
+        self._ids = request_ids
         self._resolve = resolve
         self._limit = max_payload_bytes
         self._request_s = request_s
@@ -57,43 +57,41 @@ class Admission:
             origin = x.head.get(b"origin")
             lines = self._origins.headers(origin.decode("latin-1") if origin is not None else None)
             x.extra_lines = "".join(f"{name}: {value}\r\n" for name, value in lines).encode("latin-1")
-        for header in self._id_headers:
-            value = x.head.get(header)
-            if value:
-                if is_valid(value):
-                    x.request_id = value
-                    return
-                break
-        x.request_id = generate(x.route.id_prefix).encode()
+        value = x.head.first_of(self._ids.names)
+        x.request_id = value if value is not None and is_valid(value) else self._ids.new(x.route.id_prefix)
 
     def identify(self, x: Exchange) -> None:
         """Find the tenant, or raise 401. Comes before a byte of the body is read."""
-        x.tenant = self._identity.identify(x.head.get(b"authorization"))
+        identity = self._identity
+        x.tenant = identity.anonymous if identity.is_open else identity.identify(x.head.get(b"authorization"))
 
-    async def read_call(self, x: Exchange) -> Call:
-        """Receive and check the body; raises 400, 408 and 413."""
-        surface: Surface = x.route
-        if surface.takes_form:
-            return await self._read_form(x)
+    def receive(self, x: Exchange) -> Awaitable[None]:
+        """Begin to receive a JSON body; raises 400 for another kind of body."""
         if not is_json_type(x.head.get(b"content-type")):
             raise errors.missing_content_type()
-        await x.receive_body(self._limit)
+        return x.receive_body(self._limit)
+
+    def decode(self, x: Exchange) -> Call | None:
+        """Check the received body and read its call; raises 400, 408, 413 and 422. None: the body is large,
+        use `decode_large`."""
         if x.received != fast.BODY_COMPLETE:
             raise self.body_error(x.received)
-        assert x.body is not None
-        decoder = DECODERS.get(surface.endpoint, decode)
-        if len(x.body) <= LARGE_BODY:
-            call = decoder(surface, x.body, self._resolve)
-        else:
-            loop = asyncio.get_running_loop()
-            call = await loop.run_in_executor(None, decoder, surface, x.body, self._resolve)
-        if call.dropped:
-            log.warn("fields of another model family dropped", model=call.model, fields=call.dropped)
-        x.call = call
-        x.stream = call.stream
-        return call
+        surface, body = x.route, x.body
+        assert body is not None
+        if len(body) > LARGE_BODY:
+            return None
+        return self._take(x, DECODERS.get(surface.endpoint, decode)(surface, body, self._resolve))
 
-    async def _read_form(self, x: Exchange) -> Call:
+    async def decode_large(self, x: Exchange) -> Call:
+        """The same in a thread, while the loop goes on."""
+        decoder = DECODERS.get(x.route.endpoint, decode)
+        loop = asyncio.get_running_loop()
+        assert x.body is not None
+        call: Call = await loop.run_in_executor(None, decoder, x.route, x.body, self._resolve)
+        return self._take(x, call)
+
+    async def read_form(self, x: Exchange) -> Call:
+        """Receive and check a form; raises 400, 408 and 413."""
         reader = FormReader(x.head.get(b"content-type"))
         try:
             await x.receive_into(reader.feed, self._limit)
@@ -101,10 +99,14 @@ class Admission:
                 raise reader.failure
             if x.received != fast.BODY_COMPLETE:
                 raise self.body_error(x.received)
-            call = reader.finish(x.route, self._resolve)
+            return self._take(x, reader.finish(x.route, self._resolve))
         except BaseException:
             reader.close()
             raise
+
+    def _take(self, x: Exchange, call: Call) -> Call:
+        if call.dropped:
+            log.warn("fields of another model family dropped", model=call.model, fields=call.dropped)
         x.call = call
         x.stream = call.stream
         return call

@@ -23,8 +23,11 @@ async def serve(x: Exchange, gw: Gateway) -> None:
         gw.admission.identify(x)  # 401 here
         if gw.may_pipe(x):
             call = gw.admission.opaque_call(x)  # 413 here
+        elif x.route.takes_form:
+            call = await gw.admission.read_form(x)  # 400, 408, 413 here
         else:
-            call = await gw.admission.read_call(x)  # 400, 408, 413 here
+            await gw.admission.receive(x)
+            call = gw.admission.decode(x) or await gw.admission.decode_large(x)  # 400, 408, 413, 422 here
         await attempt(x, gw, call)  # 404, 501, 502, 503, 504 here
     except GatewayError as error:
         answer(x, error)
@@ -57,6 +60,8 @@ async def attempt(x: Exchange, gw: Gateway, call: Call) -> None:
             if x.outcome == fast.BODY_FAILED:
                 raise gw.admission.body_error(x.received)
             return
+        if failed is None and x.answer_head.status < 400:  # type: ignore[union-attr]
+            break
         if worker not in tried:
             tried = (*tried, worker)
         how = failed.retry if failed is not None else gw.retry_of(x)

@@ -293,12 +293,14 @@ class Server:
         pins = Pins(routing.max_idle_secs, time.monotonic) if routing.routing_key_override else None
         make_policy = functools.partial(POLICIES[routing.policy], routing)
         router = Router(self.registry, make_policy, config.retry, routing.routing_key_headers, pins)
+        self.metrics.policy = routing.policy
+        self.metrics.buffered_because = "policy_needs_text" if router.reads_body else "retryable"
         pipe_above = -1 if config.retry.disable_retries else config.listen.max_buffered_request_bytes
         may_pipe = not routing.enable_igw and not routing.routing_key_override
         gateway = Gateway(
             admission,
             router,
-            Recorder(self.metrics, routing.policy, router.reads_body),
+            Recorder(self.metrics),
             pipe_above if may_pipe else None,
         )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 DURATION_BUCKETS = (
     0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 15, 20, 30, 45, 60, 90,
@@ -26,6 +26,17 @@ class Counter:
         self.values[labels] = self.values.get(labels, 0) + amount
 
 
+class Ended(NamedTuple):
+    """What the counters of exchanges are told apart by; `worker` and `model` are empty before the choice."""
+
+    path: str
+    status: int
+    code: str
+    worker: str
+    model: str
+    piped: bool
+
+
 class Histogram:
     """Counts by label values and bucket; `bounds` in seconds, ascending."""
 
@@ -35,12 +46,9 @@ class Histogram:
         self.bounds = tuple(bounds)
         self.values: dict[tuple[str, ...], list[float]] = {}
 
-    def observe(self, labels: tuple[str, ...], seconds: float) -> None:
-        row = self.values.get(labels)
-        if row is None:
-            row = self.values[labels] = [0.0] * (len(self.bounds) + 2)
-        row[bisect_left(self.bounds, seconds)] += 1
-        row[-1] += seconds
+    def row(self, labels: tuple[str, ...]) -> list[float]:
+        """The buckets of these labels and the sum: what `bisect_left` over `bounds` counts into."""
+        return self.values.setdefault(labels, [0.0] * (len(self.bounds) + 2))
 
 
 class Metrics:
@@ -48,13 +56,12 @@ class Metrics:
 
     def __init__(self, bounds: Sequence[float] = ()) -> None:
         bounds = bounds or DURATION_BUCKETS
-        self.requests = Counter()
-        self.responses = Counter()
+        # One look-up an exchange; the metrics made of it are added up when they are scraped.
+        self.ended: dict[tuple[str, int, str, str, str, bool], int] = {}
+        self.policy = ""
+        self.buffered_because = "retryable"
         self.durations = Histogram(bounds)
         self.first_bytes = Histogram(bounds)
-        self.worker_requests = Counter()
-        self.selections = Counter()
-        self.body_paths = Counter()
         self.breaker_transitions = Counter()
         self._gauges: list[tuple[str, str, tuple[str, ...], Reader]] = []
         self._counters: list[tuple[str, str, tuple[str, ...], Reader]] = []
@@ -108,42 +115,62 @@ class Metrics:
         registry.register(Snapshot())
         return generate_latest(registry)
 
+    def _by(self, labels: Callable[[Ended], tuple[str, ...] | None]) -> Reader:
+        """The exchanges added up by the labels; those that have none are left out."""
+
+        def read() -> Iterable[Sample]:
+            totals: dict[tuple[str, ...], float] = {}
+            for key, count in self.ended.copy().items():
+                values = labels(Ended(*key))
+                if values is not None:
+                    totals[values] = totals.get(values, 0) + count
+            return totals.items()
+
+        return read
+
+    def _body_path(self, ended: Ended) -> tuple[str, ...] | None:
+        if not ended.worker:
+            return None
+        return ("streamed", "body_not_needed") if ended.piped else ("buffered", self.buffered_because)
+
     def _all_counters(self) -> Iterable[tuple[str, str, tuple[str, ...], Reader]]:
         yield from self._counters
-        for name, text, labels, counter in (
-            ("smg_http_requests_total", "Requests by route.", ("method", "path"), self.requests),
-            (
-                "smg_http_responses_total",
-                "Answers by route, status and the gateway's error code.",
-                ("path", "status_code", "error_code"),
-                self.responses,
-            ),
-            (
-                "smg_worker_selection_total",
-                "Workers chosen, by model and policy; models nobody is known to serve are `other`.",
-                ("worker_type", "connection_mode", "model", "policy"),
-                self.selections,
-            ),
-            (
-                "smg_router_request_body_path_total",
-                "Bodies read before a worker was chosen, or passed on as they came.",
-                ("path", "reason"),
-                self.body_paths,
-            ),
-            (
-                "smg_worker_cb_transitions_total",
-                "Changes of a worker's circuit breaker.",
-                ("worker", "from", "to"),
-                self.breaker_transitions,
-            ),
-            (
-                "smg_worker_requests_total",
-                "Requests a worker was chosen for.",
-                ("worker",),
-                self.worker_requests,
-            ),
-        ):
-            yield name, text, labels, counter.values.copy().items
+        yield (
+            "smg_http_requests_total",
+            "Requests by route.",
+            ("method", "path"),
+            self._by(lambda e: ("POST", e.path)),
+        )
+        yield (
+            "smg_http_responses_total",
+            "Answers by route, status and the gateway's error code.",
+            ("path", "status_code", "error_code"),
+            self._by(lambda e: (e.path, str(e.status), e.code)),
+        )
+        yield (
+            "smg_worker_requests_total",
+            "Requests a worker was chosen for.",
+            ("worker",),
+            self._by(lambda e: (e.worker,) if e.worker else None),
+        )
+        yield (
+            "smg_worker_selection_total",
+            "Workers chosen, by model and policy; models nobody is known to serve are `other`.",
+            ("worker_type", "connection_mode", "model", "policy"),
+            self._by(lambda e: ("regular", "http", e.model, self.policy) if e.worker else None),
+        )
+        yield (
+            "smg_router_request_body_path_total",
+            "Bodies read before a worker was chosen, or passed on as they came.",
+            ("path", "reason"),
+            self._by(self._body_path),
+        )
+        yield (
+            "smg_worker_cb_transitions_total",
+            "Changes of a worker's circuit breaker.",
+            ("worker", "from", "to"),
+            self.breaker_transitions.values.copy().items,
+        )
 
     def _histograms(self) -> Iterable[tuple[str, str, tuple[str, ...], Histogram]]:
         yield (

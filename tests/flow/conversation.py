@@ -271,7 +271,7 @@ class Flow:
 
     def _record(self, x: Exchange) -> None:
         self.recorded.append(x)
-        Recorder(Metrics(), "round_robin", reads_body=False)(x)
+        Recorder(Metrics())(x)
 
     def _add(self, number: int, failure_threshold: int) -> WorkerEnd:
         url = WorkerUrl.parse(f"http://w{number}:8000")
