@@ -27,9 +27,12 @@ cdef class Answering(Reply):
     cdef bint _body_done            # the message's body has been read
     cdef bint _keep                 # the connection may serve another message
     cdef bint closed
+    cdef bint _full                 # the transport holds bytes back: the client reads too slowly
+    cdef int _fd                    # of a plain socket; -1 when only the transport may write
 
     cdef bytes _answer_head(self, int status, bytes reason, bytes lines, long long length)
     cdef void _flush_now(self) except *
+    cdef void _send(self, bytes data) except *
     cdef void _finished(self) except *
     cdef bint is_busy(self) noexcept
     cdef void close_if_idle(self) except *

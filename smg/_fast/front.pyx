@@ -1,9 +1,14 @@
 """How answers are written to a client's connection, and what all client connections share."""
 cimport cython
-from cpython.bytes cimport PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
 from smg._fast.exchange cimport Reply
 from smg._fast.limits cimport Counts, Limits
+
+cdef extern from "<sys/socket.h>" nogil:
+    ssize_t send(int fd, const void* data, size_t size, int flags)
+    int MSG_DONTWAIT
+    int MSG_NOSIGNAL
 
 cdef enum:
     _JOINED = 16384          # up to here one write of head and body together is the cheaper one
@@ -88,7 +93,7 @@ cdef class Answering(Reply):
         cdef bytes head = self._answer_head(status, reason, lines, PyBytes_GET_SIZE(body))
         self._flush_now()
         if PyBytes_GET_SIZE(body) <= _JOINED:
-            self.transport.write(head + body)
+            self._send(head + body)
         else:
             self.transport.writelines((head, body))
         self._finished()
@@ -128,7 +133,19 @@ cdef class Answering(Reply):
                 data = b"".join(self._more)
                 self._more = None
             if not self.closed:
-                self.transport.write(data)
+                self._send(data)
+
+    cdef void _send(self, bytes data) except *:
+        """Straight to the socket when the transport holds nothing back: it saves a stream's event a
+        twentieth of its cost. What the socket does not take at once is the transport's to send."""
+        cdef Py_ssize_t sent = 0
+        if self._fd >= 0 and not self._full:
+            sent = send(self._fd, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), MSG_DONTWAIT | MSG_NOSIGNAL)
+            if sent == PyBytes_GET_SIZE(data):
+                return
+            if sent > 0:
+                data = data[sent:]
+        self.transport.write(data)
 
     cdef void end(self, bint terminated) except *:
         if self.takes_chunks and not terminated:

@@ -32,7 +32,6 @@ cdef class Ingress(Answering):
     cdef bint _answer_done
     cdef bint _head_timed
     cdef bint _paused               # reading
-    cdef bint _full                 # the transport takes no more for now: the client reads too slowly
     cdef Py_ssize_t _unsent         # bytes the client had not taken when the last deadline passed
     cdef bint _advancing
 

@@ -498,6 +498,12 @@ cdef class Ingress(Answering):
 
     def connection_made(self, transport):
         self.transport = transport
+        self._fd = -1
+        plain = transport.get_extra_info("socket")
+        if plain is not None and transport.get_extra_info("sslcontext") is None:
+            self._fd = plain.fileno()
+            # So that `pause_writing` tells of every byte that the transport keeps.
+            transport.set_write_buffer_limits(high=0)
         self.front.open.add(self)
         self.front.counts.connections += 1
         self.front.counts.accepted += 1
