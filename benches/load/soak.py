@@ -273,7 +273,7 @@ async def main(given: argparse.Namespace) -> int:
                 await asyncio.sleep(0.1)
         soak = Soak(port, expected, given.seed)
         # The same for a while first: only what grows after that is growth.
-        await disturbed(soak, engines, min(60.0, given.seconds / 3), given)
+        await disturbed(soak, engines, given.warm_up, given)
         before = await settled(gateway.pid, metrics_port)
         kills = await disturbed(soak, engines, given.seconds, given)
         after = await settled(gateway.pid, metrics_port)
@@ -309,6 +309,7 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--seconds", type=float, default=300)
+    options.add_argument("--warm-up", type=float, default=150, help="seconds of the same load before")
     options.add_argument("--streams", type=int, default=300)
     options.add_argument("--engines", type=int, default=4)
     options.add_argument("--tokens", type=int, default=40)

@@ -129,6 +129,7 @@ cdef class Exchange(Timed):
 
     cdef void _step(self) except *:
         cdef PyObject* got = NULL
+        cdef Exchange _kept = self                                # the coroutine may hold the last reference
         self._suspended = False
         self._waited_for = None
         self._running = True

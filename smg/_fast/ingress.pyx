@@ -28,7 +28,7 @@ cdef enum:
 
 
 # What aiohttp is asked; it would answer any other method in words of its own.
-cdef frozenset _METHODS = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"))
+cdef frozenset _METHODS = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS", b"TRACE"))
 
 
 @cython.final

@@ -65,7 +65,7 @@ cdef bint _is(const char* at, const char* end, const char* name, Py_ssize_t size
 cdef Py_ssize_t _texts(const char* at, const char* end, const char* text, int64_t* spans, Py_ssize_t count) noexcept:
     """Spans of the message texts in the array at `at`: `content`, or the `text` of its parts."""
     cdef int depth = 0
-    cdef bint wanted
+    cdef bint wanted, is_content, in_content = False
     cdef const char* stop
     while at < end:
         if at[0] == 123 or at[0] == 91:
@@ -80,12 +80,15 @@ cdef Py_ssize_t _texts(const char* at, const char* end, const char* text, int64_
             at += 1
         else:
             stop = _string_end(at, end)
-            # Messages are at depth 2, content parts at depth 4.
-            wanted = (depth == 2 and (_is(at, end, b"content", 7) or _is(at, end, b"reasoning_content", 17))) or \
-                (depth == 4 and _is(at, end, b"text", 4))
+            # Messages are at depth 2, content parts at depth 4, where other members have their objects too.
+            is_content = depth == 2 and _is(at, end, b"content", 7)
+            wanted = is_content or (depth == 2 and _is(at, end, b"reasoning_content", 17)) or \
+                (depth == 4 and in_content and _is(at, end, b"text", 4))
             at = _blanks(stop, end)
             if at < end and at[0] == 58:
                 at = _blanks(at + 1, end)
+                if depth == 2:
+                    in_content = is_content and at < end and at[0] == 91
                 if at < end and at[0] == 34:
                     stop = _string_end(at, end)
                     if wanted and stop - at > 2 and count < _MAX_SPANS:
@@ -96,7 +99,7 @@ cdef Py_ssize_t _texts(const char* at, const char* end, const char* text, int64_
     return count
 
 
-def prompt_spans(bytes body, bytes member):
+def prompt_spans(bytes body not None, bytes member not None):
     """Spans of the prompt as int64 pairs (start, end), one after the other in a bytes object; None when
     there is none. `member`: where the prompt stands; the texts of messages, any other value as a whole."""
     cdef const char* text = PyBytes_AS_STRING(body)
@@ -130,6 +133,8 @@ def prompt_spans(bytes body, bytes member):
         count = _texts(at, end, text, spans, 0)
     else:
         stop = _value_end(at, end)
+        if stop - at == 4 and memcmp(at, b"null", 4) == 0:
+            return None
         if at < end and at[0] == 34:                             # without its quotes: a longer text begins the same
             at += 1
             stop -= 1

@@ -114,7 +114,8 @@ cdef class Relay:
             x.reply.end(terminated)
             x.finish_attempt(RELAYED)
             return
-        if x.on_first_event is not None:
+        # A refusal came without prefill: its time would teach that the worker is fast.
+        if x.on_first_event is not None and self.head.status < 400:
             self._tell_first(x)
         x.answer_head = self.head
         if self._pieces is None:

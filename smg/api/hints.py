@@ -16,8 +16,8 @@ ROUTING_TOKENS = b"x-smg-routing-tokens"
 TARGET_WORKER = b"x-smg-target-worker"
 MAX_KEY_BYTES = 128
 
-_TURN = re.compile(rb"_r[0-9]+$")
-_CONVERSATION = re.compile(rb"_t[0-9]+$")
+_TURN = re.compile(rb"_r[0-9]+\Z")
+_CONVERSATION = re.compile(rb"_t[0-9]+\Z")
 
 
 def tokens(value: bytes | None) -> array[int] | None:

@@ -97,10 +97,9 @@ class HttpBackend:
         if outcome == fast.BODY_FAILED:
             x.routed_line = b""
             return False
-        lease.outcome = False
         if outcome == fast.TOO_LARGE:
-            lease.outcome = None
             raise errors.upstream_response_too_large(self._limit)
+        lease.failed(unreachable=outcome in (fast.DIED, fast.CUT))
         if outcome == fast.CUT:
             raise errors.read_response_body_failed()
         x.routed_line = b""
@@ -141,9 +140,11 @@ class HttpBackend:
         except asyncio.CancelledError:
             opening.add_done_callback(self._keep)  # the client left; the next one can have the connection
             raise
-        except OSError:  # a TimeoutError as well
-            lease.outcome = False
-            raise errors.call_upstream_connection_failed(retry) from None
+        except OSError as error:  # a TimeoutError as well
+            # Its traceback leads to this frame, and the frame to the task that keeps it: a cycle.
+            error.__traceback__ = None
+        lease.failed(unreachable=True)
+        raise errors.call_upstream_connection_failed(retry)
 
     def _keep(self, opening: asyncio.Task[Egress]) -> None:
         if not opening.cancelled() and opening.exception() is None:

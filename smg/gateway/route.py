@@ -16,7 +16,7 @@ from smg.policies.choose import Policy
 from smg.policies.manual import Pins, Sticky
 from smg.workers.breaker import FAILURE_STATUSES
 from smg.workers.registry import Change, Registry
-from smg.workers.worker import LoadReport, Worker
+from smg.workers.worker import Worker
 
 MAX_POLICIES = 1024
 """Models with routing state of their own; the others share one."""
@@ -29,14 +29,15 @@ class Lease:
     that fails again on a worker it has tried (`again`) is no further failure for the breaker.
     """
 
-    __slots__ = ("_report", "_ticket", "again", "outcome", "worker")
+    __slots__ = ("_report_number", "_ticket", "again", "outcome", "unreachable", "worker")
 
     def __init__(self, worker: Worker, again: bool, ticket: Ticket | None = None) -> None:
         self.worker = worker
         self.again = again
         self.outcome: bool | None = None
+        self.unreachable = False
         self._ticket = ticket
-        self._report: LoadReport | None = None
+        self._report_number = 0
 
     @property
     def on_first_event(self) -> Callable[[float], None] | None:
@@ -47,7 +48,7 @@ class Lease:
         worker = self.worker
         worker.load += 1
         worker.sent_since_report += 1
-        self._report = worker.report
+        self._report_number = worker.report_number
         return self
 
     def __exit__(
@@ -55,14 +56,19 @@ class Lease:
     ) -> None:
         worker = self.worker
         worker.load -= 1
-        if worker.report is self._report:
+        if worker.report_number == self._report_number:
             worker.sent_since_report -= 1
         if self._ticket is not None:
             self._ticket.end(time.monotonic())
         if self.outcome is None or (self.again and not self.outcome):
             worker.breaker.release()
         else:
-            worker.breaker.record(self.outcome, time.monotonic())
+            worker.breaker.record(self.outcome, time.monotonic(), unreachable=self.unreachable)
+
+    def failed(self, *, unreachable: bool) -> None:
+        """There was no answer; `unreachable`: the connection failed, not the worker's work."""
+        self.outcome = False
+        self.unreachable = unreachable
 
     def answered(self, status: int) -> None:
         self.outcome = status not in FAILURE_STATUSES

@@ -76,7 +76,8 @@ async def attempt(x: Exchange, gw: Gateway, call: Call) -> None:
 
 def answer(x: Exchange, error: GatewayError) -> None:
     """Answer with an error, or cut the connection when the answer has begun."""
-    x.error = error
+    # The traceback leads to `serve` and so back to the exchange: a cycle that waits for the collector.
+    x.error = error.with_traceback(None)
     if x.started:
         x.abort()
         return

@@ -24,15 +24,13 @@ class Ticket(Protocol):
 
 
 class Ask:
-    """One attempt to place a call. `get` finds a request header by its lower-case name; `why` collects
-    what an operator who asks for an explanation is shown."""
+    """One attempt to place a call. `get` finds a request header by its lower-case name."""
 
-    __slots__ = ("_get", "_key", "_key_names", "_tokens", "call", "ticket", "why")
+    __slots__ = ("_get", "_key", "_key_names", "_tokens", "call", "ticket")
 
     def __init__(self, call: Call, get: hints.Get, key_names: Sequence[bytes] = ()) -> None:
         self.call = call
         self.ticket: Ticket | None = None
-        self.why = ""
         self._get = get
         self._key_names = (*key_names, hints.ROUTING_KEY) if key_names else (hints.ROUTING_KEY,)
         self._tokens: array[int] | tuple[()] | None = _UNREAD

@@ -90,8 +90,13 @@ class CacheAware:
         if worker is None:
             worker = lightest(candidates, in_flight, self._random)
         self.index.insert(prompt, worker)
-        ask.why = f"matched={matched}/{prompt.size}"
         return worker
+
+    def placed(self, worker: Worker, ask: Ask) -> None:
+        """Somebody else has chosen the worker."""
+        prompt = prompt_of(ask)
+        if prompt is not None:
+            self.index.insert(prompt, worker)
 
     def forget(self, worker: Worker) -> None:
         self.index.forget(worker)

@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 
 from smg.policies.ask import Ask
 from smg.policies.prefill import Prefill
-from smg.policies.prefix_index import PrefixIndex, prompt_of
+from smg.policies.prefix_index import PrefixIndex, Prompt, prompt_of
 from smg.workers.worker import Worker
 
 _SAME = 0.01
 """Expected times that differ by less than this share count as equal: chance decides then."""
+_OPTIMISM = 0.3
+"""Share of the average costs that a worker nobody knows is given: it is tried early, not when all others are
+crowded, or a fleet that starts would herd at the first worker that answered."""
 
 
 class _Sent:
@@ -57,9 +60,9 @@ class LeastTtft:
         prompt = prompt_of(ask)
         size = prompt.size if prompt is not None else 0
         held = self.index.held(prompt, candidates) if prompt is not None else [0] * len(candidates)
+        prefills = self._prefills_of(candidates, now)
         best, best_s, equals = 0, 0.0, 0
-        for i, worker in enumerate(candidates):
-            prefill = self._prefill(worker)
+        for i, prefill in enumerate(prefills):
             expected = prefill.wait_s(now) + prefill.cost_s(max(size - held[i], 0))
             if not equals or expected < best_s * (1 - _SAME):
                 best, best_s, equals = i, expected, 1
@@ -67,34 +70,41 @@ class LeastTtft:
                 equals += 1
                 if self._random.random() * equals < 1:
                     best = i
-        worker = candidates[best]
-        prefill = self._prefill(worker)
-        number = next(self._numbers)
-        ask.why = (
-            f"wait={prefill.wait_s(now):.4f}s missing={max(size - held[best], 0)}/{size} "
-            f"expected={best_s:.4f}s of {len(candidates)}"
-        )
-        prefill.send(number, max(size - held[best], 0), now)
-        ask.ticket = _Sent(prefill, number)
-        if prompt is not None:
-            self.index.insert(prompt, worker)
-        return worker
+        self._send(candidates[best], ask, prompt, max(size - held[best], 0), now)
+        return candidates[best]
+
+    def placed(self, worker: Worker, ask: Ask) -> None:
+        """Somebody else has chosen the worker."""
+        prompt = prompt_of(ask)
+        missing = prompt.size - self.index.held(prompt, (worker,))[0] if prompt is not None else 0
+        self._send(worker, ask, prompt, max(missing, 0), self._clock())
 
     def forget(self, worker: Worker) -> None:
         self._prefills.pop(worker, None)
         self.index.forget(worker)
 
+    def _send(self, worker: Worker, ask: Ask, prompt: Prompt | None, missing: int, now: float) -> None:
+        prefill = self._prefill(worker)
+        number = next(self._numbers)
+        prefill.send(number, missing, now)
+        ask.ticket = _Sent(prefill, number)
+        if prompt is not None:
+            self.index.insert(prompt, worker)
+
+    def _prefills_of(self, candidates: Sequence[Worker], now: float) -> list[Prefill]:
+        """Theirs; a worker nobody has seen answer of late is taken for a better one."""
+        prefills = [self._prefill(worker) for worker in candidates]
+        unknown = [p for p in prefills if not p.is_known(now)]
+        if unknown and len(unknown) < len(prefills):
+            known = [p for p in prefills if p.is_known(now)]
+            fixed_s = sum(p.fixed_s for p in known) / len(known)
+            per_byte_s = sum(p.per_byte_s for p in known) / len(known)
+            for prefill in unknown:
+                prefill.assume(fixed_s * _OPTIMISM, per_byte_s * _OPTIMISM)
+        return prefills
+
     def _prefill(self, worker: Worker) -> Prefill:
         prefill = self._prefills.get(worker)
         if prefill is None:
-            prefill = self._prefills[worker] = self._newcomer()
+            prefill = self._prefills[worker] = Prefill()
         return prefill
-
-    def _newcomer(self) -> Prefill:
-        """A worker nobody has seen answer is taken for an average one."""
-        fresh = Prefill()
-        known = [p for p in self._prefills.values() if p.seen]
-        if known:
-            fresh.fixed_s = sum(p.fixed_s for p in known) / len(known)
-            fresh.per_byte_s = sum(p.per_byte_s for p in known) / len(known)
-        return fresh

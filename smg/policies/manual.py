@@ -15,6 +15,7 @@ MAX_KEYS = 1_000_000
 CANDIDATES = 2
 
 Chooser = Callable[[Sequence[Worker], Ask], Worker | None]
+Told = Callable[[Worker, Ask], None]
 
 
 class Delegate(Protocol):
@@ -51,8 +52,18 @@ class Pins:
     def __len__(self) -> int:
         return len(self._pins)
 
-    def place(self, key: bytes, candidates: Sequence[Worker], ask: Ask, choose: Chooser) -> Worker | None:
-        """The key's worker if it is a candidate, else the one it came from, else what `choose` says."""
+    def place(
+        self,
+        key: bytes,
+        candidates: Sequence[Worker],
+        ask: Ask,
+        choose: Chooser,
+        kept: Told | None = None,
+    ) -> Worker | None:
+        """The key's worker if it is a candidate, else the one it came from, else what `choose` says.
+
+        `kept` is told where `choose` was not asked.
+        """
         now = self._clock()
         pin = self._find(key, now)
         worker = next((w for w in pin.workers if w in candidates), None)
@@ -60,6 +71,8 @@ class Pins:
             worker = choose(candidates, ask)
             if worker is None:
                 return None
+        elif kept is not None:
+            kept(worker, ask)
         if not pin.workers or pin.workers[0] is not worker:
             pin.workers = [worker, *(w for w in pin.workers if w is not worker)][:CANDIDATES]
         ask.ticket = _Held(self, pin, worker, ask.ticket)
@@ -68,7 +81,7 @@ class Pins:
     def _find(self, key: bytes, now: float) -> Pin:
         pins = self._pins
         pin = pins.get(key)
-        if pin is None:
+        if pin is None or self._is_stale(pin, now):
             pin = pins[key] = Pin(now)
         pins.move_to_end(key)
         pin.used_at = now
@@ -144,15 +157,19 @@ class Manual:
 
 
 class Sticky:
-    """Sticky sessions: a key stays where the policy beneath has placed it first."""
+    """Sticky sessions: a key stays where the policy beneath has placed it first.
+
+    A policy that keeps account of prompts has `placed(worker, ask)`: it hears of those it was not asked for.
+    """
 
     reads_body = True
-    __slots__ = ("_key_of", "_pins", "_policy")
+    __slots__ = ("_kept", "_key_of", "_pins", "_policy")
 
     def __init__(self, policy: Delegate, pins: Pins, key_of: Callable[[Ask], bytes | None]) -> None:
         self._policy = policy
         self._pins = pins
         self._key_of = key_of
+        self._kept: Told | None = getattr(policy, "placed", None)
 
     def forget(self, worker: Worker) -> None:
         forget = getattr(self._policy, "forget", None)
@@ -163,4 +180,4 @@ class Sticky:
         key = self._key_of(ask)
         if key is None:
             return self._policy.choose(candidates, ask)
-        return self._pins.place(key, candidates, ask, self._policy.choose)
+        return self._pins.place(key, candidates, ask, self._policy.choose, self._kept)

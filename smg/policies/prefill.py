@@ -8,6 +8,9 @@ _FORGET = 0.98
 """Weight that an observation keeps at the next one: about the last fifty count."""
 _FIRST_GUESS_S = 1e-4
 """Seconds a byte before anything was seen; only ratios between workers count then."""
+_STALE_S = 120.0
+"""What was learnt so long ago, by a worker that has nothing to do, is doubted: others may be preferred to it
+for one slow answer, and it would never get the chance to show that it was the only one."""
 _MAX_TICKETS = 65536
 
 
@@ -21,6 +24,7 @@ class Prefill:
 
     __slots__ = (
         "_freed_at",
+        "_learnt_at",
         "_missing",
         "_n",
         "_queue",
@@ -36,7 +40,7 @@ class Prefill:
     def __init__(self) -> None:
         self._queue: OrderedDict[int, tuple[int, float]] = OrderedDict()
         self._missing = 0
-        self._freed_at = 0.0
+        self._freed_at = self._learnt_at = 0.0
         self._n = self._x = self._y = self._xx = self._xy = 0.0
         self.fixed_s = 0.0
         self.per_byte_s = _FIRST_GUESS_S
@@ -44,6 +48,14 @@ class Prefill:
 
     def __len__(self) -> int:
         return len(self._queue)
+
+    def is_known(self, now: float) -> bool:
+        return self.seen > 0 and (len(self._queue) > 0 or now - self._learnt_at <= _STALE_S)
+
+    def assume(self, fixed_s: float, per_byte_s: float) -> None:
+        """Take over others' costs, until an answer tells the own ones."""
+        self._n = self._x = self._y = self._xx = self._xy = 0.0
+        self.fixed_s, self.per_byte_s, self.seen = fixed_s, per_byte_s, 0
 
     def cost_s(self, missing: int) -> float:
         return self.fixed_s + self.per_byte_s * missing
@@ -72,6 +84,7 @@ class Prefill:
         self._missing -= missing
         self._learn(missing, max(now - max(sent, self._freed_at), 0.0))
         self._freed_at = max(self._freed_at, now)
+        self._learnt_at = now
 
     def drop(self, number: int) -> None:
         """It ended without an answer: nothing to learn."""

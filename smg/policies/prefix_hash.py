@@ -41,9 +41,10 @@ class PrefixHash:
         if place is None:
             return lightest(candidates, in_flight, self._random)
         worker = self._ring.pick(place, candidates)
-        if worker is None or not self._is_crowded(worker, candidates):
+        most = self._most(candidates)
+        if worker is None or worker.load <= most:
             return worker
-        free = [w for w in candidates if not self._is_crowded(w, candidates)]
+        free = [w for w in candidates if w.load <= most]
         return lightest(free or candidates, in_flight, self._random)
 
     def forget(self, worker: Worker) -> None:
@@ -63,6 +64,7 @@ class PrefixHash:
             hashed = text_hash(prompt.body, prompt.spans or b"", count * TEXT_BYTES_PER_TOKEN)
         return place_of(b"%016x" % hashed)
 
-    def _is_crowded(self, worker: Worker, candidates: Sequence[Worker]) -> bool:
+    def _most(self, candidates: Sequence[Worker]) -> float:
+        """The load above which a worker is crowded."""
         mean = sum(w.load for w in candidates) / len(candidates)
-        return worker.load > mean * self._load_factor and worker.load > mean + self._balance_abs
+        return max(mean * self._load_factor, mean + self._balance_abs)

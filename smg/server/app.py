@@ -19,6 +19,7 @@ from smg.server.admin.workers import WorkerRoutes
 from smg.server.cors import Cors
 from smg.server.deps import MAX_ADMIN_BODY_BYTES, Deps, Handler, error_answer, header_bytes
 from smg.server.models import ModelRoutes
+from smg.server.openapi import OpenApi
 from smg.server.public import InfoRoutes, ProbeRoutes
 from smg.telemetry import logs
 
@@ -30,7 +31,7 @@ _SHOWN_CHARACTERS = 1024
 def build_app(deps: Deps) -> web.Application:
     """Everything on the main port that the fast path leaves to aiohttp; needs a running loop."""
     app = _make_app(deps)
-    for part in (ProbeRoutes, InfoRoutes, ModelRoutes, WorkerRoutes, Fanout, LoadRoutes):
+    for part in (ProbeRoutes, InfoRoutes, ModelRoutes, WorkerRoutes, Fanout, LoadRoutes, OpenApi):
         app.add_routes(part(deps).routes())
     serve = deps.serve if deps.serve is not None else _not_served
     app.add_routes([web.post(path, serve) for path in deps.data_plane_paths])

@@ -30,6 +30,7 @@ class Breaker:
         "_failure_threshold",
         "_failures",
         "_on_change",
+        "_only_unreachable",
         "_opened_at",
         "_success_threshold",
         "_timeout_s",
@@ -58,6 +59,7 @@ class Breaker:
         self._opened_at = 0.0
         self._claimed_at: float | None = None
         self._tripped = False
+        self._only_unreachable = True
         self.state = State.CLOSED
         self.consecutive_successes = 0
 
@@ -92,14 +94,18 @@ class Breaker:
             self._move(State.HALF_OPEN)
         return True
 
-    def record(self, ok: bool, now: float) -> None:
-        """Count the outcome of one request; see `FAILURE_STATUSES` for what is not `ok`."""
+    def record(self, ok: bool, now: float, unreachable: bool = False) -> None:
+        """Count the outcome of one request; see `FAILURE_STATUSES` for what is not `ok`. `unreachable`: it
+        failed because there was no connection."""
         if ok and not self._tripped:
             if self._failures:
                 self._failures.clear()
+                self._only_unreachable = True
             return
         if not self._enabled or self.state is State.OPEN:
             return
+        if not ok and not unreachable:
+            self._only_unreachable = False
         if self.state is State.HALF_OPEN:
             self._record_probe(ok, now)
             return
@@ -112,10 +118,16 @@ class Breaker:
     def reset(self) -> None:
         """Close: the worker was seen to be well again by other means than a request."""
         self._failures.clear()
+        self._only_unreachable = True
         self._claimed_at = None
         if self._tripped:
             self._tripped = False
             self._move(State.CLOSED)
+
+    def on_reachable(self) -> None:
+        """A health check came through: what failed only for want of a connection works again."""
+        if self._tripped and self._only_unreachable:
+            self.reset()
 
     def release(self) -> None:
         """Give an allowed request back without an outcome, e.g. because its client went away."""
@@ -129,6 +141,7 @@ class Breaker:
         self.consecutive_successes += 1
         if self.consecutive_successes >= self._success_threshold:
             self._failures.clear()
+            self._only_unreachable = True
             self._tripped = False
             self._move(State.CLOSED)
 

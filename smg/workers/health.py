@@ -46,7 +46,10 @@ class Health:
             if worker.health.disabled:
                 self._trust(worker)
             else:
-                round_.note(await self._prober.is_healthy(worker))
+                healthy = await self._prober.is_healthy(worker)
+                round_.note(healthy)
+                if healthy:
+                    worker.breaker.on_reachable()
                 await self._judge(worker, round_)
                 if worker.status is Status.FAILED and self._remove_failed:
                     return

@@ -24,6 +24,7 @@ SKIPPED_ROUNDS = 30
 LOADS = "/v1/loads?include=core,disagg,queues,memory"
 OLD_LOAD = "/get_load"
 METRICS = "/metrics"
+_MOST = 1e15
 
 
 class LoadMonitor:
@@ -57,31 +58,42 @@ class LoadMonitor:
     async def _poll(self, worker: Worker) -> None:
         async with self._slots:
             for path, read in ((LOADS, read_loads), (OLD_LOAD, read_old_load), (METRICS, read_metrics)):
-                body = await self._ask(worker, path)
+                try:
+                    body = await self._ask(worker, path)
+                except EngineError:
+                    break  # it would keep the round waiting on every path
                 report = read(body, self._clock()) if body is not None else None
                 if report is not None:
-                    worker.report = report
-                    worker.sent_since_report = 0
+                    worker.reported(report)
                     return
         # A report that is no longer renewed says nothing about now.
         if worker.report is not None and self._clock() - worker.report.at > 3 * self._interval_s:
-            worker.report = None
+            worker.reported(None)
 
     async def _ask(self, worker: Worker, path: str) -> bytes | None:
         place = (worker.id, path)
         if place in self._skip:
             return None
-        try:
-            answer = await self._client.get(worker.url + path, self._key_of(worker), TIMEOUT_S)
-        except EngineError:
-            return None
+        answer = await self._client.get(worker.url + path, self._key_of(worker), TIMEOUT_S)
         if answer.status in (404, 405, 501):
             self._skip[place] = SKIPPED_ROUNDS
         return answer.body if answer.is_ok else None
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """What it counts, None when it is no number that something could be counted by."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value <= _MOST else None
+
+
+def _sample(line: str, name: str) -> float | None:
+    """The value of a Prometheus sample `name{labels} value [timestamp]`."""
+    value, *_ = line[len(name) :].rpartition("}")[2].split() or ["-"]
+    try:
+        return _number(float(value))
+    except ValueError:
+        return None
 
 
 def _entries(body: bytes, member: str | None) -> list[dict[str, Any]]:
@@ -122,28 +134,27 @@ def read_old_load(body: bytes, now: float) -> LoadReport | None:
         return None
     waiting = sum(_number(one.get("num_waiting_reqs")) or 0.0 for one in entries)
     total = sum(_number(one.get("num_reqs")) or 0.0 for one in entries)
-    return LoadReport(at=now, running_requests=int(total - waiting), waiting_requests=int(waiting))
+    return LoadReport(at=now, running_requests=int(max(total - waiting, 0)), waiting_requests=int(waiting))
 
 
 def read_metrics(body: bytes, now: float) -> LoadReport | None:
-    """vLLM's Prometheus text; samples of several engines in one server are added up."""
-    names = {
-        "vllm:num_requests_running": 0.0,
-        "vllm:num_requests_waiting": 0.0,
-        "vllm:kv_cache_usage_perc": 0.0,
+    """vLLM's Prometheus text; several engines in one server are added up, of their caches the mean counts."""
+    names: dict[str, list[float]] = {
+        "vllm:num_requests_running": [],
+        "vllm:num_requests_waiting": [],
+        "vllm:kv_cache_usage_perc": [],
     }
-    seen = 0
     for line in body.decode("utf-8", "replace").splitlines():
         name = line.partition("{")[0].partition(" ")[0]
-        if name in names:
-            try:
-                names[name] += float(line.rpartition(" ")[2])
-            except ValueError:
-                continue
-            seen += 1
-    if not seen:
-        return None
+        value = _sample(line, name) if name in names else None
+        if value is not None:
+            names[name].append(value)
     running, waiting, usage = names.values()
+    if not (running or waiting or usage):
+        return None
     return LoadReport(
-        at=now, running_requests=int(running), waiting_requests=int(waiting), token_usage=min(usage, 1.0)
+        at=now,
+        running_requests=int(sum(running)),
+        waiting_requests=int(sum(waiting)),
+        token_usage=min(sum(usage) / len(usage), 1.0) if usage else 0.0,
     )

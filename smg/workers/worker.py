@@ -91,6 +91,7 @@ class Worker:
         "priority",
         "provider",
         "report",
+        "report_number",
         "runtime",
         "sent_since_report",
         "status",
@@ -128,6 +129,7 @@ class Worker:
         self.status = Status.PENDING
         self.load = 0
         self.report: LoadReport | None = None
+        self.report_number = 0
         self.sent_since_report = 0
         self.backend: Backend | None = None
         self.set_cards(cards)
@@ -141,6 +143,12 @@ class Worker:
     def takes_any_model(self) -> bool:
         """A provider whose models are unknown: it is asked for every model nobody else serves."""
         return self.runtime == EXTERNAL and not self.models
+
+    def reported(self, report: LoadReport | None) -> None:
+        """A report came, or the last one is too old to count."""
+        self.report = report
+        self.report_number += 1
+        self.sent_since_report = 0
 
     def set_cards(self, cards: Iterable[ModelCard]) -> None:
         """Replace the models served; the registry must be refreshed afterwards."""

@@ -113,8 +113,8 @@ class ClockedBreaker(Breaker):
     def allows(self, now: float) -> bool:
         return super().allows(self._clock.now)
 
-    def record(self, ok: bool, now: float) -> None:
-        super().record(ok, self._clock.now)
+    def record(self, ok: bool, now: float, unreachable: bool = False) -> None:
+        super().record(ok, self._clock.now, unreachable)
 
 
 class WorkerEnd:
