@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import Coroutine, Iterator
 from typing import Any
@@ -169,13 +168,10 @@ def _sendable(body: Body) -> bytes | Iterator[bytes] | None:
 
 def tls_context(ca_paths: list[str], cert_path: str | None, key_path: str | None) -> ssl.SSLContext:
     """For workers reached by https: the system's authorities, or the given ones; HTTP/1.1 only."""
-    context = ssl.create_default_context()
-    if ca_paths:
-        context = ssl.create_default_context(cafile=ca_paths[0])
-        for path in ca_paths[1:]:
-            context.load_verify_locations(cafile=path)
+    context = ssl.create_default_context(cafile=ca_paths[0] if ca_paths else None)
+    for path in ca_paths[1:]:
+        context.load_verify_locations(cafile=path)
     if cert_path is not None:
         context.load_cert_chain(cert_path, key_path)
-    with contextlib.suppress(NotImplementedError):
-        context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(["http/1.1"])
     return context
