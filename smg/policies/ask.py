@@ -26,11 +26,13 @@ class Ticket(Protocol):
 class Ask:
     """One attempt to place a call. `get` finds a request header by its lower-case name."""
 
-    __slots__ = ("_get", "_key", "_key_names", "_tokens", "call", "ticket")
+    __slots__ = ("_get", "_key", "_key_names", "_tokens", "call", "ticket", "why")
 
     def __init__(self, call: Call, get: hints.Get, key_names: Sequence[bytes] = ()) -> None:
         self.call = call
         self.ticket: Ticket | None = None
+        # A list when somebody wants to know what was weighed.
+        self.why: list[str] | None = None
         self._get = get
         self._key_names = (*key_names, hints.ROUTING_KEY) if key_names else (hints.ROUTING_KEY,)
         self._tokens: array[int] | tuple[()] | None = _UNREAD

@@ -10,6 +10,7 @@ from typing import Protocol
 from smg.config.model import Routing
 from smg.policies.ask import Ask
 from smg.policies.cache_aware import CacheAware, Index, Spill
+from smg.policies.caches import Caches
 from smg.policies.consistent_hashing import ConsistentHashing
 from smg.policies.least_load import LeastLoad
 from smg.policies.least_ttft import LeastTtft
@@ -94,5 +95,5 @@ POLICIES: dict[str, Callable[[Routing], Policy]] = {
     "manual": _manual,
     "consistent_hashing": lambda options: ConsistentHashing(random.Random()),  # noqa: S311
     "prefix_hash": _prefix_hash,
-    "least_ttft": lambda options: LeastTtft(PrefixIndex(options.max_tree_size), random.Random()),  # noqa: S311
+    "least_ttft": lambda options: LeastTtft(Caches(options.max_tree_size), random.Random()),  # noqa: S311
 }

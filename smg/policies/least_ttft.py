@@ -8,9 +8,11 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
+from smg._fast.recency import Path
 from smg.policies.ask import Ask
+from smg.policies.caches import Caches
 from smg.policies.prefill import Prefill
-from smg.policies.prefix_index import PrefixIndex, Prompt, prompt_of
+from smg.policies.prefix_index import prompt_of
 from smg.workers.worker import Worker
 
 _SAME = 0.01
@@ -18,14 +20,16 @@ _SAME = 0.01
 _OPTIMISM = 0.3
 """Share of the average costs that a worker nobody knows is given: it is tried early, not when all others are
 crowded, or a fleet that starts would herd at the first worker that answered."""
+_FORGET = 0.98
 
 
 class _Sent:
     """A prompt on its way to a worker."""
 
-    __slots__ = ("_number", "_prefill", "_waiting")
+    __slots__ = ("_number", "_policy", "_prefill", "_waiting")
 
-    def __init__(self, prefill: Prefill, number: int) -> None:
+    def __init__(self, policy: LeastTtft, prefill: Prefill, number: int) -> None:
+        self._policy = policy
         self._prefill = prefill
         self._number = number
         self._waiting = True
@@ -34,6 +38,7 @@ class _Sent:
         if self._waiting:
             self._waiting = False
             self._prefill.first_event(self._number, now)
+            self._policy.learn()
 
     def end(self, now: float) -> None:
         if self._waiting:
@@ -47,49 +52,75 @@ class LeastTtft:
     reads_body = True
 
     def __init__(
-        self, index: PrefixIndex, rng: random.Random, clock: Callable[[], float] = time.monotonic
+        self, caches: Caches, rng: random.Random, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.index = index
+        self._caches = caches
         self._random = rng
         self._clock = clock
         self._prefills: dict[Worker, Prefill] = {}
         self._numbers = itertools.count()
+        # What the prompts of late had to wait and cost where they were sent, seconds, faded.
+        self._wait_s = self._cost_s = 0.0
 
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         now = self._clock()
-        prompt = prompt_of(ask)
-        size = prompt.size if prompt is not None else 0
-        held = self.index.held(prompt, candidates) if prompt is not None else [0] * len(candidates)
+        path = self._path(ask)
         prefills = self._prefills_of(candidates, now)
-        best, best_s, equals = 0, 0.0, 0
+        later_s = self._later_s(prefills)
+        best, best_s, equals, waits = 0, 0.0, 0, []
         for i, prefill in enumerate(prefills):
-            expected = prefill.wait_s(now) + prefill.cost_s(max(size - held[i], 0))
+            missing = path.size - self._caches.held(path, candidates[i]) if path is not None else 0
+            wait_s = prefill.wait_s(now)
+            cost_s = prefill.cost_s(missing)
+            expected = wait_s + cost_s + later_s * missing
+            if ask.why is not None:
+                waits.append((candidates[i].url, missing, wait_s, cost_s, later_s * missing))
             if not equals or expected < best_s * (1 - _SAME):
                 best, best_s, equals = i, expected, 1
             elif expected <= best_s * (1 + _SAME):
                 equals += 1
                 if self._random.random() * equals < 1:
                     best = i
-        self._send(candidates[best], ask, prompt, max(size - held[best], 0), now)
+        if ask.why is not None:
+            ask.why.append(_explained(waits, path.size if path is not None else 0))
+        self._send(candidates[best], ask, path, now)
         return candidates[best]
 
     def placed(self, worker: Worker, ask: Ask) -> None:
         """Somebody else has chosen the worker."""
-        prompt = prompt_of(ask)
-        missing = prompt.size - self.index.held(prompt, (worker,))[0] if prompt is not None else 0
-        self._send(worker, ask, prompt, max(missing, 0), self._clock())
+        self._send(worker, ask, self._path(ask), self._clock())
 
     def forget(self, worker: Worker) -> None:
         self._prefills.pop(worker, None)
-        self.index.forget(worker)
+        self._caches.forget(worker)
 
-    def _send(self, worker: Worker, ask: Ask, prompt: Prompt | None, missing: int, now: float) -> None:
+    def learn(self) -> None:
+        """A prompt was answered."""
+        self._caches.learn(self._prefills.values())
+
+    def _path(self, ask: Ask) -> Path | None:
+        prompt = prompt_of(ask)
+        return self._caches.path(prompt) if prompt is not None else None
+
+    def _send(self, worker: Worker, ask: Ask, path: Path | None, now: float) -> None:
         prefill = self._prefill(worker)
+        missing = self._caches.missing(path, worker)
+        believed = missing[prefill.believed]
+        self._wait_s += (1 - _FORGET) * (prefill.wait_s(now) - self._wait_s)
+        self._cost_s += (1 - _FORGET) * (prefill.cost_s(believed) - self._cost_s)
         number = next(self._numbers)
         prefill.send(number, missing, now)
-        ask.ticket = _Sent(prefill, number)
-        if prompt is not None:
-            self.index.insert(prompt, worker)
+        ask.ticket = _Sent(self, prefill, number)
+        if path is not None:
+            self._caches.use(path, worker, believed)
+
+    def _later_s(self, prefills: Sequence[Prefill]) -> float:
+        """What a byte that is prefilled anew costs those who come after: where prompts wait as long as they
+        take themselves, the same again."""
+        known = [prefill.per_byte_s for prefill in prefills if prefill.seen]
+        if not known or self._cost_s <= 0:
+            return 0.0
+        return min(self._wait_s / self._cost_s, 1.0) * sum(known) / len(known)
 
     def _prefills_of(self, candidates: Sequence[Worker], now: float) -> list[Prefill]:
         """Theirs; a worker nobody has seen answer of late is taken for a better one."""
@@ -106,5 +137,15 @@ class LeastTtft:
     def _prefill(self, worker: Worker) -> Prefill:
         prefill = self._prefills.get(worker)
         if prefill is None:
-            prefill = self._prefills[worker] = Prefill()
+            prefill = self._prefills[worker] = Prefill(self._caches.candidates, self._caches.believed)
         return prefill
+
+
+def _explained(terms: Sequence[tuple[str, int, float, float, float]], size: int) -> str:
+    """What was compared, the most promising first: seconds, and missing bytes of the prompt's `size`."""
+    ordered = sorted(terms, key=lambda term: term[2] + term[3] + term[4])
+    return "; ".join(
+        f"{url} expected={wait + cost + later:.4g}s wait={wait:.4g}s prefill={cost:.4g}s later={later:.4g}s "
+        f"missing={missing}/{size}"
+        for url, missing, wait, cost, later in ordered
+    )

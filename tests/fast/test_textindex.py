@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from smg._fast.textindex import MAX_WORKERS, TextIndex, block_ends
+from smg._fast.textblocks import block_ends
+from smg._fast.textindex import MAX_WORKERS, TextIndex
 from tests.fast.reference.prefixes import PrefixModel
 
 WORKERS = (0, 1, 2, 63, 64, 200)

@@ -9,6 +9,7 @@ import pytest
 
 from smg.policies.ask import Ask
 from smg.policies.cache_aware import CacheAware, Spill
+from smg.policies.caches import Caches
 from smg.policies.least_ttft import LeastTtft
 from smg.policies.prefix_index import PrefixIndex
 from smg.policies.round_robin import RoundRobin
@@ -30,7 +31,7 @@ SPEEDS = {
 
 
 def least_ttft(rng: Random, clock: Callable[[], float]) -> LeastTtft:
-    return LeastTtft(PrefixIndex(INDEX_TOKENS), rng, clock)
+    return LeastTtft(Caches(INDEX_TOKENS), rng, clock)
 
 
 def cache_aware(rng: Random, clock: Callable[[], float]) -> CacheAware:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smg.policies.prefill import Prefill
+
+
+def bytes_missing(count: int) -> array[int]:
+    """By one assumption only."""
+    return array("i", [count])
+
 
 # What happens, to which prompt, of which size, and how the clock moves: also back.
 steps = st.lists(
@@ -26,7 +34,7 @@ def test_accounts(taken: list[tuple[str, int, int, float]]) -> None:
     for what, number, missing, passed in taken:
         now += passed
         if what == "send" and number not in waiting:
-            prefill.send(number, missing, now)
+            prefill.send(number, bytes_missing(missing), now)
             waiting.add(number)
         elif what == "first":
             prefill.first_event(number, now)
@@ -42,7 +50,7 @@ def test_accounts(taken: list[tuple[str, int, int, float]]) -> None:
             assert prefill.wait_s(now) == 0
     for number in waiting:
         prefill.drop(number)
-    prefill.send(99, 0, now)
+    prefill.send(99, bytes_missing(0), now)
     assert prefill.wait_s(now) == prefill.fixed_s  # nothing is missing of those that went
 
 
@@ -50,7 +58,7 @@ def test_a_straight_line_is_learnt() -> None:
     prefill, now = Prefill(), 0.0
     for number in range(100):
         missing = 1000 * (number % 7)
-        prefill.send(number, missing, now)
+        prefill.send(number, bytes_missing(missing), now)
         now += 0.02 + 1e-5 * missing
         prefill.first_event(number, now)
     assert prefill.fixed_s == pytest.approx(0.02)
@@ -61,7 +69,7 @@ def test_a_straight_line_is_learnt() -> None:
 def test_time_in_the_queue_is_not_the_prompts_own() -> None:
     prefill = Prefill()
     for number in range(10):
-        prefill.send(number, 1000, 0.0)
+        prefill.send(number, bytes_missing(1000), 0.0)
     assert prefill.wait_s(0.0) == pytest.approx(10 * prefill.cost_s(1000))
     for number in range(10):
         prefill.first_event(number, 1.0 + number)
@@ -71,8 +79,8 @@ def test_time_in_the_queue_is_not_the_prompts_own() -> None:
 def test_what_the_first_in_the_queue_has_had_already_counts() -> None:
     prefill = Prefill()
     prefill.assume(1.0, 1e-3)
-    prefill.send(0, 1000, 0.0)
-    prefill.send(1, 2000, 0.0)
+    prefill.send(0, bytes_missing(1000), 0.0)
+    prefill.send(1, bytes_missing(2000), 0.0)
     assert prefill.wait_s(0.0) == pytest.approx(5.0)
     assert prefill.wait_s(1.5) == pytest.approx(3.5)
     assert prefill.wait_s(100.0) == pytest.approx(3.0)
@@ -81,9 +89,9 @@ def test_what_the_first_in_the_queue_has_had_already_counts() -> None:
 def test_what_was_learnt_long_ago_is_doubted_when_idle() -> None:
     prefill = Prefill()
     assert not prefill.is_known(0.0)
-    prefill.send(0, 10, 0.0)
+    prefill.send(0, bytes_missing(10), 0.0)
     prefill.first_event(0, 1.0)
     assert prefill.is_known(1.0)
     assert not prefill.is_known(1000.0)
-    prefill.send(1, 10, 1000.0)
+    prefill.send(1, bytes_missing(10), 1000.0)
     assert prefill.is_known(1000.0)

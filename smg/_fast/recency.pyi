@@ -1,0 +1,23 @@
+from typing import Self, final
+
+from _typeshed import ReadableBuffer, WriteableBuffer
+
+MOST_BYTES: int
+
+@final
+class Path:
+    size: int
+    count: int
+
+@final
+class Recency:
+    limit: int
+    count: int
+    def __new__(cls, limit: int) -> Self: ...
+    @property
+    def bytes(self) -> int: ...
+    def path(self, body: ReadableBuffer, spans: ReadableBuffer) -> Path: ...
+    def held(self, path: Path, worker: int, floor: int) -> int: ...
+    def profile(self, path: Path, worker: int, floors: ReadableBuffer, missing: WriteableBuffer) -> None: ...
+    def use(self, path: Path, worker: int, stamp: int) -> None: ...
+    def drop(self, path: Path, worker: int, kept: int) -> None: ...
