@@ -70,10 +70,11 @@ class Engines:
             await self.kill(port)
 
 
-def payload(prompt: str) -> bytes:
-    call = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": prompt}]}
+def payload(prompt: str, headers: str = "", stream: bool = True) -> bytes:
+    """A chat as bytes; `headers` are further lines, each with its CR LF."""
+    call = {"model": MODEL, "stream": stream, "messages": [{"role": "user", "content": prompt}]}
     body = json.dumps(call).encode()
-    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: soak\r\ncontent-type: application/json\r\n"
+    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: soak\r\ncontent-type: application/json\r\n" + headers
     return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
@@ -84,6 +85,12 @@ class Broken(Exception):
 async def answer(reader: asyncio.StreamReader, leave_after: int | None) -> tuple[int, bytes, bool]:
     """Status, payload and whether it was read to its end; strict about the framing."""
     head = await reader.readuntil(b"\r\n\r\n")
+    return await rest_of_answer(reader, head, leave_after)
+
+
+async def rest_of_answer(
+    reader: asyncio.StreamReader, head: bytes, leave_after: int | None
+) -> tuple[int, bytes, bool]:
     status = int(head.split(b" ", 2)[1])
     lower = head.lower()
     if b"content-length:" in lower:

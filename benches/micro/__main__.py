@@ -1,9 +1,9 @@
 """Runs the micro benchmarks: all of them, or those named.
 
-    python -m benches.micro                       # all, a minute or two each
-    python -m benches.micro head chunks --fast    # fewer runs
-    python -m benches.micro --smoke               # one iteration each, to see that they work
-    python -m benches.micro --json FOLDER         # keep pyperf's results
+python -m benches.micro                       # all, a minute or two each
+python -m benches.micro head chunks --fast    # fewer runs
+python -m benches.micro --smoke               # one iteration each, to see that they work
+python -m benches.micro --json FOLDER         # keep pyperf's results
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("head", "chunks", "jsonspan", "deadlines", "exchange", "radix", "textindex", "prefix", "ring")
+NAMES = (
+    "head",
+    "chunks",
+    "jsonspan",
+    "deadlines",
+    "exchange",
+    "radix",
+    "textindex",
+    "recency",
+    "prefix",
+    "ring",
+)
 ROOT = Path(__file__).resolve().parents[2]
 
 

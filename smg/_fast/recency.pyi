@@ -8,6 +8,8 @@ MOST_BYTES: int
 class Path:
     size: int
     count: int
+    @property
+    def ends(self) -> list[int]: ...
 
 @final
 class Recency:

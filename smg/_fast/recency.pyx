@@ -1,6 +1,6 @@
 """Which worker was given how much of a text, and how long ago in its own count: what it may still hold.
 
-One record for each block and worker, with the worker's stamp at its last use. Whoever was given a prompt was given
+One record for each block and worker (a block here is what lies between two ends that are kept), with the worker's stamp at its last use. Whoever was given a prompt was given
 all of its beginning, so along a text the stamps of a worker never rise, and a search by halves finds how far those of
 a given age reach. Order of use and eviction are the pool's; a text's end goes before its beginning.
 """
@@ -19,6 +19,11 @@ cdef enum:
 MOST_BYTES = _MOST_BYTES
 
 
+cdef inline bint _is_mark(Py_ssize_t at) noexcept:
+    """Is the end of a block at this place kept? About one in thirty bytes is near enough."""
+    return at <= 4096 or at % (128 if at <= 16384 else 512 if at <= 262144 else 4096) == 0
+
+
 cdef inline uint64_t _key(uint64_t hash, uint64_t worker) noexcept:
     return hash ^ ((worker + 1) * <uint64_t>0x9E3779B97F4A7C15)
 
@@ -26,6 +31,11 @@ cdef inline uint64_t _key(uint64_t hash, uint64_t worker) noexcept:
 @cython.final
 cdef class Path:
     """A text as `Recency.path` has read it; good for that table only. One made otherwise is empty."""
+
+    @property
+    def ends(self):
+        """Where its blocks end."""
+        return [self._ends[i] for i in range(self.count)]
 
     def __dealloc__(self):
         PyMem_RawFree(self._hashes)
@@ -62,14 +72,16 @@ cdef class Recency:
         cdef Py_ssize_t room
         opened.text.left = min(opened.text.left, <Py_ssize_t>_MOST_BYTES)
         path.size = opened.text.left
-        # Blocks have 64 bytes and more, those from 16 KiB on 256 and more, but for the first two and the last.
-        room = min(path.size, <Py_ssize_t>16384) // 64 + max(path.size - 16384, <Py_ssize_t>0) // 256 + 4
+        # Ends are 64 bytes apart and more, those from 4 KiB on 128 and more, but for the first two and the last.
+        room = min(path.size, <Py_ssize_t>4096) // 64 + max(path.size - 4096, <Py_ssize_t>0) // 128 + 4
         path._hashes = <uint64_t*>PyMem_RawMalloc(room * sizeof(uint64_t))
         path._ends = <int32_t*>PyMem_RawMalloc(room * sizeof(int32_t))
         if path._hashes == NULL or path._ends == NULL:
             raise MemoryError
         while opened.text.left > 0:
             next_block(&opened.text, self._secrets)
+            if opened.text.left and not _is_mark(opened.text.done):
+                continue
             path._hashes[path.count] = opened.text.hash
             path._ends[path.count] = <int32_t>opened.text.done
             path.count += 1

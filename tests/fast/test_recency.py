@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from array import array
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,16 @@ FLOORS = array("q", [1 << 40, 1000, 100, 10, 1, 0, -5])
 
 def path(table: Recency, text: bytes) -> Path:
     return table.path(text, array("q", [0, len(text)]))
+
+
+def ends(size: int) -> list[int]:
+    """The ends of blocks that are kept of a text of that size."""
+
+    def is_kept(end: int) -> bool:
+        apart = 128 if end <= 16384 else 512 if end <= 262144 else 4096
+        return end <= 4096 or end % apart == 0 or end == size
+
+    return [end for end in block_ends(size) if is_kept(end)]
 
 
 def profile(table: Recency, text: bytes, worker: int) -> list[int]:
@@ -47,20 +58,20 @@ class Histories(RuleBasedStateMachine):
     def use(self, text: bytes, worker: int, passed: int) -> None:
         self.stamps[worker] += passed
         self.table.use(path(self.table, text), worker, self.stamps[worker])
-        for end in block_ends(len(text)):
+        for end in ends(len(text)):
             self.model[worker, text[:end]] = self.stamps[worker]
 
     @rule(text=texts, worker=st.sampled_from(WORKERS), kept=st.integers(0, 2600))
     def drop(self, text: bytes, worker: int, kept: int) -> None:
         self.table.drop(path(self.table, text), worker, kept)
-        for end in block_ends(len(text)):
+        for end in ends(len(text)):
             if end > kept:
                 self.model.pop((worker, text[:end]), None)
 
     @rule(text=texts, worker=st.sampled_from(WORKERS), floor=st.integers(-10, 6000))
     def look(self, text: bytes, worker: int, floor: int) -> None:
         held = 0
-        for end in block_ends(len(text)):
+        for end in ends(len(text)):
             if self.model.get((worker, text[:end]), -(1 << 60)) < floor:
                 break
             held = end
@@ -70,7 +81,7 @@ class Histories(RuleBasedStateMachine):
         if self._is_whole(text, worker):
             assert found == held
         else:
-            assert found in (0, *block_ends(len(text)))
+            assert found in (0, *ends(len(text)))
 
     @rule(text=texts, worker=st.sampled_from(WORKERS))
     def profiles_are_what_is_not_held(self, text: bytes, worker: int) -> None:
@@ -81,7 +92,7 @@ class Histories(RuleBasedStateMachine):
 
     def _is_whole(self, text: bytes, worker: int) -> bool:
         """Whether the stamps never rise along the text, as long as nothing was dropped in its middle."""
-        stamps = [self.model.get((worker, text[:end]), -(1 << 60)) for end in block_ends(len(text))]
+        stamps = [self.model.get((worker, text[:end]), -(1 << 60)) for end in ends(len(text))]
         return stamps == sorted(stamps, reverse=True)
 
 
@@ -102,7 +113,7 @@ def test_spans_are_one_text(text: bytes, data: st.DataObject) -> None:
     table = Recency(100)
     table.use(path(table, text), 3, 5)
     read = table.path(body, spans)
-    assert (read.size, read.count) == (len(text), len(block_ends(len(text))))
+    assert (read.size, read.count) == (len(text), len(ends(len(text))))
     assert table.held(read, 3, 5) == len(text)
     assert table.held(read, 3, 6) == table.held(read, 4, 5) == 0
 
@@ -112,7 +123,7 @@ def test_nothing_is_lost_while_there_is_room() -> None:
     texts = [chance.randbytes(3000) for _ in range(1000)]
     for stamp, text in enumerate(texts):
         table.use(path(table, text), stamp % 5, stamp)
-    assert table.count == 1000 * len(block_ends(3000))
+    assert table.count == 1000 * len(ends(3000))
     assert all(table.held(path(table, text), i % 5, i) == 3000 for i, text in enumerate(texts))
 
 
@@ -132,6 +143,13 @@ def test_a_text_longer_than_the_table() -> None:
     table.use(path(table, b"x" * 100_000), 0, 1)
     assert table.count == 100
     assert 0 < table.held(path(table, b"x" * 100_000), 0, 1) < 100_000
+
+
+@pytest.mark.parametrize("size", [0, 1, 64, 4096, 4097, 16_384, 16_500, 262_144, 300_001])
+def test_ends_lie_close_enough(size: int) -> None:
+    found = path(Recency(100), b"x" * size).ends
+    assert found == ends(size)
+    assert all(b - a <= max(64, b / 30) for a, b in pairwise([0, *found]))
 
 
 def test_the_longest_text() -> None:
