@@ -91,6 +91,17 @@ ELSEWHERE = frozenset({500})
 """Statuses that are tried again: on any worker, or only on one that was not tried."""
 
 
+_LEG_CODES = {
+    400: "bad_request",
+    404: "not_found",
+    500: "internal_error",
+    502: "bad_gateway",
+    503: "unavailable",
+}
+_SHOWN_BYTES = 16384
+"""How much of a worker's answer a message may hold."""
+
+
 def retry_of_status(status: int) -> Retry:
     """May a request be tried again after a worker answered `status`?"""
     if status in RETRYABLE:
@@ -197,6 +208,27 @@ def unsupported_decisions_request(message: str) -> GatewayError:
     return GatewayError(400, "unsupported_decisions_request", message, source=Source.CLIENT)
 
 
+def missing_realtime_model() -> GatewayError:
+    message = "Missing required 'model' query parameter"
+    return GatewayError(400, "missing_model", message, Shape.PLAIN, Source.CLIENT)
+
+
+def no_upgrade() -> GatewayError:
+    """A realtime session was asked for by plain HTTP."""
+    message = "Connect with a WebSocket: the request is no upgrade"
+    return GatewayError(400, "no_upgrade", message, Shape.PLAIN, Source.CLIENT)
+
+
+def origin_not_allowed() -> GatewayError:
+    message = "Browsers of this origin may not connect"
+    return GatewayError(403, "origin_not_allowed", message, source=Source.CLIENT)
+
+
+def invalid_call(code: str, message: str) -> GatewayError:
+    """A request for a WebRTC call that cannot be read; `code` says what is wrong."""
+    return GatewayError(400, code, message, source=Source.CLIENT)
+
+
 def unprocessable(message: str) -> GatewayError:
     """A body that does not fit `/generate`: plain text, as SGLang's clients know it."""
     return GatewayError(422, "unprocessable", message, Shape.PLAIN, Source.CLIENT)
@@ -286,8 +318,57 @@ def no_available_workers(model: str) -> GatewayError:
     return GatewayError(503, "no_available_workers", message, headers=(("Retry-After", "1"),))
 
 
+def no_compatible_pd_pair(model: str) -> GatewayError:
+    message = f"No prefill and decode worker for model '{model}' have the same runtime and KV connector"
+    return GatewayError(503, "no_compatible_pd_pair", message)
+
+
+def leg_failed(
+    leg: str, status: int, answer: bytes, headers: tuple[tuple[str, str], ...] = ()
+) -> GatewayError:
+    """A worker of a prefill/decode pair answered `status`; `leg` is `prefill` or `decode`."""
+    message = answer[:_SHOWN_BYTES].decode("utf-8", "replace")
+    if leg == "prefill":
+        message = f"The prefill worker answered {status}: {message}"
+    told = status if status >= 400 else 502
+    retry = retry_of_status(status)
+    code = f"{leg}_{_LEG_CODES.get(status, 'error')}"
+    return GatewayError(told, code, message, source=Source.WORKER, retry=retry, headers=headers)
+
+
+def pd_prefill_queue_full() -> GatewayError:
+    message = "All prefill workers are busy and no more requests may wait for them"
+    return GatewayError(429, "pd_prefill_queue_full", message)
+
+
+def pd_prefill_queue_timeout(timeout_s: float) -> GatewayError:
+    message = f"No prefill worker became free within {timeout_s:g} seconds"
+    return GatewayError(429, "pd_prefill_queue_timeout", message)
+
+
+def no_pair() -> Iterator[GatewayError]:
+    """What a model of prefill/decode pairs answers besides."""
+    yield no_compatible_pd_pair("m")
+    for leg in ("prefill", "decode"):
+        for status in (400, 401, 404, 500, 502, 503):
+            yield leg_failed(leg, status, b"")
+    yield pd_prefill_queue_full()
+    yield pd_prefill_queue_timeout(1)
+
+
 def no_workers() -> GatewayError:
     return GatewayError(503, "no_workers", "No healthy worker is registered")
+
+
+def worker_overload_protection_shed(model: str, retry_after_s: int) -> GatewayError:
+    message = f"All workers for model '{model}' are overloaded" if model else "All workers are overloaded"
+    headers = (("Retry-After", str(retry_after_s)),)
+    return GatewayError(503, "worker_overload_protection_shed", message, headers=headers)
+
+
+def dp_aware_not_supported(what: str) -> GatewayError:
+    message = f"{what} is not supported by workers with data-parallel ranks"
+    return GatewayError(400, "dp_aware_not_supported", message)
 
 
 def call_upstream_connection_failed(retry: Retry = Retry.YES) -> GatewayError:
@@ -334,6 +415,15 @@ def upstream_decisions_error(
     )
 
 
+def realtime_refused(status: int) -> GatewayError:
+    """A worker answered the upgrade with something else; its refusals of the client are passed on."""
+    told = status if 400 <= status < 500 else 502
+    message = f"The worker refused the realtime session with status {status}"
+    return GatewayError(
+        told, "realtime_refused", message, source=Source.WORKER, retry=retry_of_status(status)
+    )
+
+
 def no_engine_metrics() -> GatewayError:
     return GatewayError(503, "no_available_workers", "No available workers", Shape.PLAIN)
 
@@ -354,6 +444,11 @@ def not_implemented(feature: str) -> GatewayError:
     return GatewayError(501, "not_implemented", f"{feature} is not supported by this gateway")
 
 
+def not_for_pairs(endpoint: str) -> GatewayError:
+    """The model has prefill/decode workers only, which do not serve this endpoint."""
+    return GatewayError(501, "not_implemented", f"{endpoint.capitalize()} not implemented", Shape.PLAIN)
+
+
 def decisions_not_supported() -> GatewayError:
     message = "Decisions is supported by regular HTTP and SGLang gRPC routers"
     return GatewayError(501, "decisions_not_supported", message)
@@ -364,6 +459,11 @@ def transcriptions_not_supported() -> GatewayError:
     return GatewayError(501, "transcriptions_not_supported", message, Shape.PLAIN)
 
 
+def webrtc_not_supported() -> GatewayError:
+    message = "WebRTC calls need the extra `webrtc` of this gateway; connect to GET /v1/realtime by WebSocket"
+    return GatewayError(501, "webrtc_not_supported", message)
+
+
 def upload_not_stored() -> GatewayError:
     return GatewayError(500, "upload_not_stored", "The uploaded file could not be stored")
 
@@ -372,9 +472,67 @@ def internal_error() -> GatewayError:
     return GatewayError(500, "internal_error", "The gateway failed to handle the request")
 
 
+_BACK_OFF = (("Retry-After", "2"),)
+
+
+def invalid_tenant_header(name: str, most: int) -> GatewayError:
+    message = f"The {name} header has more than {most} characters"
+    return GatewayError(400, "invalid_tenant_header", message, source=Source.CLIENT)
+
+
+def admission_queue_full(may_wait: bool) -> GatewayError:
+    """`may_wait`: there is a queue, and it is full."""
+    message = (
+        "The concurrency limit is reached, and the queue is full"
+        if may_wait
+        else "The concurrency limit is reached, and requests may not wait"
+    )
+    return GatewayError(429, "admission_queue_full", message, headers=_BACK_OFF)
+
+
+def admission_queue_timeout() -> GatewayError:
+    message = "The request waited too long for its turn"
+    return GatewayError(503, "admission_queue_timeout", message, headers=_BACK_OFF)
+
+
+def scheduler_queue_full(name: str) -> GatewayError:
+    message = f"The queue of the priority class {name} is full"
+    return GatewayError(429, "scheduler_queue_full", message, headers=_BACK_OFF)
+
+
+def scheduler_queue_timeout(name: str) -> GatewayError:
+    message = f"The request waited too long in the queue of the priority class {name}"
+    return GatewayError(503, "scheduler_queue_timeout", message, headers=_BACK_OFF)
+
+
+def scheduler_preempted() -> GatewayError:
+    message = "The request gave way to one of a higher priority class before it had an answer"
+    headers = (("Retry-After", "1"), ("X-SMG-Preempted", "true"))
+    return GatewayError(503, "scheduler_preempted", message, headers=headers)
+
+
+def tenant_rate_limit_exceeded(wait_s: int | None) -> GatewayError:
+    """`wait_s`: until the tenant's budget can pay for it; None when it never can."""
+    message = (
+        "The request costs more than the tenant's rate limit can ever allow"
+        if wait_s is None
+        else "The tenant's rate limit is exceeded"
+    )
+    headers = () if wait_s is None else (("Retry-After", str(wait_s)),)
+    return GatewayError(429, "tenant_rate_limit_exceeded", message, headers=headers)
+
+
 def shutting_down() -> GatewayError:
     message = "The gateway is shutting down"
     return GatewayError(503, "shutting_down", message, headers=(("Retry-After", "1"),))
+
+
+def no_permit() -> Iterator[GatewayError]:
+    """One example of every error that says that a request may not be at work now."""
+    yield admission_queue_full(may_wait=True)
+    yield admission_queue_timeout()
+    yield scheduler_queue_full("default")
+    yield scheduler_queue_timeout("default")
 
 
 def table() -> Iterator[GatewayError]:
@@ -384,6 +542,13 @@ def table() -> Iterator[GatewayError]:
     yield malformed_form("…")
     yield unsupported_decisions_request("…")
     yield unprocessable("…")
+    yield missing_realtime_model()
+    yield no_upgrade()
+    yield origin_not_allowed()
+    for code in ("missing_model", "missing_sdp", "invalid_sdp", "invalid_session_json"):
+        yield invalid_call(code, "…")
+    yield invalid_call("invalid_content_type", "…")
+    yield invalid_call("invalid_multipart", "…")
     yield unauthorized("data-plane", wrong_key=False)
     yield control_plane_unauthorized(wrong_key=False)
     yield admin_role_required()
@@ -400,6 +565,9 @@ def table() -> Iterator[GatewayError]:
     yield request_body_aborted()
     yield malformed_request(400, "…")
     yield no_available_workers("m")
+    yield worker_overload_protection_shed("m", 10)
+    yield dp_aware_not_supported("Transcription")
+    yield from no_pair()
     yield no_workers()
     yield call_upstream_connection_failed()
     yield call_upstream_request_error()
@@ -408,12 +576,18 @@ def table() -> Iterator[GatewayError]:
     yield upstream_response_too_large(1)
     yield invalid_decisions_response("…")
     yield upstream_decisions_error(400, "…")
+    yield realtime_refused(502)
     yield no_engine_metrics()
     yield no_models_available()
     yield too_many_workers(1)
     yield not_implemented("…")
     yield decisions_not_supported()
     yield transcriptions_not_supported()
+    yield webrtc_not_supported()
     yield upload_not_stored()
     yield internal_error()
+    yield invalid_tenant_header("x", 1)
+    yield from no_permit()
+    yield scheduler_preempted()
+    yield tenant_rate_limit_exceeded(1)
     yield shutting_down()

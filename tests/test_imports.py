@@ -21,6 +21,7 @@ MODULES = sorted(
 )
 EXTRAS = {"grpc", "google", "smg_grpc_proto", "tokenizers", "huggingface_hub", "numpy", "PIL"}
 EXTRAS |= {"opentelemetry", "jwt", "kubernetes_asyncio", "redis", "asyncpg", "mcp", "pydantic", "zmq", "h2"}
+EXTRAS |= {"aiortc", "aioice", "av"}
 EXTRAS |= {"matplotlib", "pyperf"}
 # `-X importtime` writes "import time: self | cumulative | name" for every module.
 IMPORTED = re.compile(r"^import time:[\s\d]+\|[\s\d]+\|\s*([\w.]+)\s*$", re.M)
@@ -50,7 +51,14 @@ def test_the_package_imports_nothing_beyond_itself() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["--version"], ["launch", "--help"], ["serve", "--help"], ["sim", "--help"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["launch", "--help"],
+        ["serve", "--help"],
+        ["sim", "--help"],
+        ["top", "--help"],
+    ],
     ids=" ".join,
 )
 def test_help_starts_no_server_code(words: list[str]) -> None:

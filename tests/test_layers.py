@@ -13,6 +13,7 @@ ORDER = [
     "errors",
     "config",
     "telemetry",
+    "state",
     "sim",
     "api",
     "text",

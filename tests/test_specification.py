@@ -52,15 +52,9 @@ CODES_OF_UNBUILT = {
         "unsupported_transcription_language",
         "asr_prompt_too_long",
     },
-    "admission": {"admission_queue_full", "admission_queue_timeout"},
-    "priority scheduler": {"scheduler_queue_full", "scheduler_queue_timeout", "scheduler_preempted"},
-    "tenants' rate limits": {"tenant_rate_limit_exceeded"},
-    "overload protection": {"worker_overload_protection_shed"},
 }
 HEADERS_OF_UNBUILT = {
     "external providers": {"x-goog-api-key"},
-    "priority scheduler": {"x-smg-priority", "x-smg-preempted"},
-    "trusted tenant header": {"x-smg-tenant-id"},
     "MCP tools": {"x-smg-mcp"},
     "storage hooks": {"--storage-context-headers"},
 }
@@ -78,6 +72,9 @@ HEADERS = {
     "x-smg-routed-worker-id": "smg/backends/http.py",
     "x-smg-error-code": "smg/errors.py",
     "retry-after": "smg/errors.py",
+    "x-smg-preempted": "smg/errors.py",
+    "x-smg-priority": "smg/admission/priority.py",
+    "x-smg-tenant-id": "smg/config/admission.py",
 }
 
 

@@ -44,7 +44,8 @@ def test_listed_options_are_built_as_listed_or_refused(option: dict[str, object]
     field = BUILT[names[0]]
     assert list(field.flags) == names
     assert field.kind.value == str(option["kind"]).removesuffix(", 0 or more")
-    listed = option["default"]
+    # A switch that is not given is off.
+    listed = False if field.kind is Kind.SWITCH and option["default"] is None else option["default"]
     assert written_default(field) == ([] if field.kind.is_list and listed is None else listed)
     refused_values = REFUSED_VALUES.get(field.name, {})
     assert set(option["choices"]) <= {*field.option.choices, *refused_values}

@@ -40,8 +40,9 @@ def problems_of(source: set[str], wheel: set[str]) -> list[str]:
         found += [f"wheel lacks {stem}{end}" for end in declared if stem + end not in wheel]
         if not any(name.startswith(stem + ".") and name.endswith(".so") for name in wheel):
             found.append(f"wheel lacks the compiled {stem}")
-    if "smg/py.typed" not in source & wheel:
-        found.append("sdist or wheel lacks smg/py.typed")
+    for name in ("smg/py.typed", *(f"smg/server/console/console.{end}" for end in ("html", "css", "js"))):
+        if name not in source & wheel:
+            found.append(f"sdist or wheel lacks {name}")
     found += [f"wheel holds {name}" for name in sorted(wheel) if name.endswith((".c", ".pyx"))]
     found += [f"wheel holds {name}" for name in sorted(wheel) if not name.startswith(("smg/", "smg-"))]
     return found + [f"sdist holds {name}" for name in sorted(source) if name.endswith((".c", ".so"))]

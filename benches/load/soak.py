@@ -37,9 +37,10 @@ def free_port() -> int:
 class Engines:
     """Simulated engines on fixed ports, one process each."""
 
-    def __init__(self, count: int, tokens: int) -> None:
+    def __init__(self, count: int, tokens: int, max_running: int = 4096) -> None:
         self.ports = [free_port() for _ in range(count)]
         self._tokens = tokens
+        self._max_running = max_running
         self._running: dict[int, asyncio.subprocess.Process] = {}
 
     @property
@@ -49,7 +50,8 @@ class Engines:
     async def start(self, port: int) -> None:
         self._running[port] = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "smg", "sim", "--port", str(port), "--model", MODEL),
-            *("--decode-tps", "50", "--output-tokens", str(self._tokens), "--max-running", "4096"),
+            *("--decode-tps", "50", "--output-tokens", str(self._tokens)),
+            *("--max-running", str(self._max_running)),
             stdout=asyncio.subprocess.DEVNULL,
         )
         while True:

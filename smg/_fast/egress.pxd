@@ -19,6 +19,7 @@ cdef class Pool:
     cdef readonly Counts counts
     cdef readonly list idle
     cdef readonly bint closed
+    cdef readonly double heard_at      # when the worker last sent something, by the monotonic clock
 
     cdef bint has_room(self) noexcept
     cdef void put(self, Egress one) except *
@@ -45,4 +46,5 @@ cdef class Egress(Upstream):
     cdef void _read(self, bytes data) except *
     cdef Py_ssize_t _take_head(self, bytes data, Py_ssize_t at) except -2
     cdef Py_ssize_t _take_chunks(self, bytes data, Py_ssize_t at) except -2
+    cdef void _meter(self, const char* text, Py_ssize_t at, Py_ssize_t end) except *
     cdef void _complete(self, bytes data, Py_ssize_t at, bint terminated) except *

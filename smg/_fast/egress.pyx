@@ -80,6 +80,7 @@ cdef class Egress(Upstream):
         self.pool = pool
         self.relay = Relay.__new__(Relay)
         self.relay.limits = pool.limits
+        self.relay.gaps = pool.counts.gaps
         self.relay.upstream = self
         self.state = EGRESS_IDLE
 
@@ -313,10 +314,12 @@ cdef class Egress(Upstream):
                 payload += last_size
             if got == STEP_END and chunks.plain:
                 at = chunks.position
+                self._meter(text, begin, at)
                 self.relay.raw(data if begin == 0 and at == size else text[begin:at], text + last, last_size, payload)
                 self._complete(data, at, True)
                 return at
             if got == STEP_MORE and chunks.plain and chunks.at_boundary():
+                self._meter(text, begin, size)
                 self.relay.raw(data if begin == 0 else text[begin:size], text + last, last_size, payload)
                 return size
             chunks.reset()                                       # the run began at a boundary: read it again
@@ -337,6 +340,17 @@ cdef class Egress(Upstream):
                 self._fail(CUT)
                 return size
 
+    cdef void _meter(self, const char* text, Py_ssize_t at, Py_ssize_t end) except *:
+        """Show what whole chunks hold to who counts the answer's tokens, if anybody does."""
+        cdef ChunkReader chunks = self.chunks
+        if self.exchange is None or self.exchange.meter is None:
+            return
+        chunks.reset()                                           # the run began at a boundary: read it again
+        chunks.plain = True
+        chunks.position = at
+        while chunks.step(text, end) == STEP_DATA:
+            self.exchange.meter.take(text + chunks.piece, chunks.piece_size)
+
     # ---- the transport's callbacks
 
     def connection_made(self, transport):
@@ -345,6 +359,8 @@ cdef class Egress(Upstream):
     def data_received(self, data):
         if self.state != EGRESS_CLOSED:
             self._read(data)
+            if self.relay._last > self.pool.heard_at:
+                self.pool.heard_at = self.relay._last
 
     def eof_received(self):
         if self.state == EGRESS_UNTIL_CLOSE:

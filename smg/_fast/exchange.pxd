@@ -1,6 +1,7 @@
 from smg._fast.deadlines cimport Deadlines, Timed
 from smg._fast.head cimport RequestHead, ResponseHead
 from smg._fast.limits cimport Limits
+from smg._fast.usage cimport UsageMeter
 
 
 cdef enum Received:
@@ -26,6 +27,7 @@ cdef enum Outcome:
     TOO_LARGE            # the answer is above the limit; nothing was sent
     TIMED_OUT            # no answer in time; nothing was sent
     BODY_FAILED          # the request's body ended badly while it was piped to the worker
+    WITHDRAWN            # what runs beside it failed; nothing was sent
 
 
 cdef class Reply(Timed):
@@ -41,6 +43,8 @@ cdef class Reply(Timed):
     cdef void raw(self, bytes data) except *
     cdef void end(self, bint terminated) except *
     cdef void abort(self) noexcept
+    cdef object peer(self)
+    cdef bint tell_when_taken(self, told) except -1
 
 
 cdef class Upstream(Timed):
@@ -62,6 +66,7 @@ cdef class Exchange(Timed):
     cdef readonly RequestHead head
     cdef readonly object route
     cdef Reply reply                  # None when the client has left or the answer has ended
+    cdef Reply _writer                # the same to the end
     cdef Upstream upstream            # the worker connection in use
     cdef Limits limits
     cdef readonly bytes body
@@ -73,8 +78,11 @@ cdef class Exchange(Timed):
     cdef readonly int status          # sent to the client; 0 before
     cdef readonly bint started        # the client has got a byte of the answer
     cdef readonly bint client_left
+    cdef readonly bint interrupted    # ended by `interrupt`, not by its client
     cdef readonly long long begun_ns
-    cdef readonly long long first_byte_ns
+    cdef readonly long long first_byte_ns     # the head of the worker's answer; 0 before
+    cdef readonly long long first_event_ns    # the first of a stream's body; 0 before
+    cdef readonly double longest_gap_s        # between two pieces of a stream
     cdef readonly long long sent_bytes
     cdef readonly bint piped          # the body goes to the worker as it arrives
     cdef public bint stream           # the request asks for a stream
@@ -87,6 +95,8 @@ cdef class Exchange(Timed):
     cdef public object tenant
     cdef public object on_first_event  # told the time when the first of an answer's body comes; then None
     cdef public object error
+    cdef public object trace          # what is noted of the exchange when it is traced
+    cdef public UsageMeter meter      # reads what the answer cost; None: nobody asks
     cdef public int attempts
     # the coroutine that carries the exchange
     cdef object _steps

@@ -6,6 +6,7 @@ from typing_extensions import disjoint_base
 from smg._fast.deadlines import Timed
 from smg._fast.head import RequestHead, ResponseHead
 from smg._fast.limits import Limits
+from smg._fast.usage import UsageMeter
 
 BODY_COMING: int
 BODY_COMPLETE: int
@@ -25,6 +26,7 @@ MALFORMED: int
 TOO_LARGE: int
 TIMED_OUT: int
 BODY_FAILED: int
+WITHDRAWN: int
 
 @disjoint_base
 class Reply(Timed): ...
@@ -46,8 +48,11 @@ class Exchange(Timed):
     status: int
     started: bool
     client_left: bool
+    interrupted: bool
     begun_ns: int
     first_byte_ns: int
+    first_event_ns: int
+    longest_gap_s: float
     sent_bytes: int
     piped: bool
     stream: bool
@@ -60,6 +65,8 @@ class Exchange(Timed):
     tenant: Any
     on_first_event: Callable[[float], None] | None
     error: Any
+    trace: Any
+    meter: UsageMeter | None
     attempts: int
     def __init__(self, head: RequestHead, route: Any, reply: Reply, limits: Limits) -> None: ...
     def __await__(self) -> Generator[Any, Any]: ...
@@ -74,5 +81,8 @@ class Exchange(Timed):
     def relay_answer(self) -> None: ...
     def answer(self, status: int, reason: bytes, lines: bytes, body: bytes) -> None: ...
     def abort(self) -> None: ...
+    def interrupt(self) -> None: ...
+    def when_delivered(self, told: Callable[[], object]) -> None: ...
+    def peer(self) -> str | None: ...
     @property
     def answered(self) -> bool: ...

@@ -15,6 +15,7 @@ import asyncio
 from smg._fast.deadlines cimport Deadlines, Timed
 from smg._fast.head cimport RequestHead, ResponseHead
 from smg._fast.limits cimport Limits
+from smg._fast.usage cimport UsageMeter
 
 
 cdef extern from *:
@@ -35,7 +36,7 @@ globals().update({
     "BODY_MALFORMED": <int>BODY_MALFORMED,
     "PENDING": <int>PENDING, "ANSWERED": <int>ANSWERED, "RELAYED": <int>RELAYED, "BROKEN": <int>BROKEN,
     "DIED": <int>DIED, "CUT": <int>CUT, "MALFORMED": <int>MALFORMED, "TOO_LARGE": <int>TOO_LARGE,
-    "TIMED_OUT": <int>TIMED_OUT, "BODY_FAILED": <int>BODY_FAILED,
+    "TIMED_OUT": <int>TIMED_OUT, "BODY_FAILED": <int>BODY_FAILED, "WITHDRAWN": <int>WITHDRAWN,
 })
 
 cdef object _CancelledError = asyncio.CancelledError
@@ -80,6 +81,15 @@ cdef class Reply(Timed):
     cdef void abort(self) noexcept:
         pass
 
+    cdef object peer(self):
+        """The address the client connects from, None when it has none."""
+        return None
+
+    cdef bint tell_when_taken(self, told) except -1:
+        """Call `told` when the client has taken what was written, or is gone; False: there is nothing to
+        wait for."""
+        return False
+
 
 cdef class Upstream(Timed):
     """The worker side of an exchange: takes the request, gives the answer to the relay."""
@@ -115,6 +125,7 @@ cdef class Exchange(Timed):
         self.head = head
         self.route = route
         self.reply = reply
+        self._writer = reply
         self.limits = limits
         self.begun_ns = _now_ns()
         self.request_id = b""
@@ -290,6 +301,25 @@ cdef class Exchange(Timed):
         else:
             self._step()
 
+    def interrupt(self):
+        """Give up what the exchange waits for: its worker is let go of now, its coroutine gets a
+        CancelledError in the loop's next turn, may still answer and sees `interrupted`."""
+        if self._steps is None or self.client_left:
+            return
+        self.interrupted = True
+        self._cancelled = True
+        self._let_go()
+        # Not at once: the answer may begin the connection's next exchange, and that interrupt another.
+        self.limits.loop.call_soon(self._go_on_interrupted)
+
+    def _go_on_interrupted(self):
+        if self._steps is None or self._running or not self._suspended or not self._cancelled:
+            return
+        if self._waited_for is not None:
+            self._waited_for.cancel()
+        else:
+            self._step()
+
     # ---- the answer
 
     cdef bytes _head_lines(self, bytes lines):
@@ -319,6 +349,15 @@ cdef class Exchange(Timed):
         self._let_go()
         if self.reply is not None:
             self.reply.abort()
+
+    def when_delivered(self, told):
+        """Call `told` when the client has taken the whole answer or is gone; at once if that is so."""
+        if self.client_left or self._writer is None or not self._writer.tell_when_taken(told):
+            told()
+
+    def peer(self):
+        """The address the client connects from; None when there is none, as on a Unix socket."""
+        return None if self.reply is None else self.reply.peer()
 
     @property
     def answered(self):

@@ -28,6 +28,9 @@ cdef class Answering(Reply):
     cdef bint _keep                 # the connection may serve another message
     cdef bint closed
     cdef bint _full                 # the transport holds bytes back: the client reads too slowly
+    cdef object _peer               # the client's address, once it was asked for
+    cdef bint _peer_known
+    cdef object _told               # is called when the client has taken what was written
     cdef int _fd                    # of a plain socket; -1 when only the transport may write
 
     cdef bytes _answer_head(self, int status, bytes reason, bytes lines, long long length)
@@ -37,3 +40,5 @@ cdef class Answering(Reply):
     cdef bint is_busy(self) noexcept
     cdef void close_if_idle(self) except *
     cdef void cut(self) except *
+    cdef void _skip_body(self) noexcept
+    cdef void _taken(self) except *

@@ -77,6 +77,8 @@ cdef class Answering(Reply):
         """`length` is the body's, or -1: chunked, or up to the end of the connection."""
         cdef bytes framing
         if not self._body_done:
+            self._skip_body()
+        if not self._body_done:
             self._keep = False
         if status == 204 or status == 304:
             framing = b""
@@ -157,6 +159,30 @@ cdef class Answering(Reply):
 
     cdef void _finished(self) except *:
         """The answer has been written."""
+
+    cdef void _skip_body(self) noexcept:
+        """Nobody will read the request's body: be done with it if it is all here."""
+
+    # ---- what the exchange asks for
+
+    cdef object peer(self):
+        if not self._peer_known:                                 # asking the system costs more than the rest of a request
+            self._peer_known = True
+            name = self.transport.get_extra_info("peername")
+            self._peer = name[0] if type(name) is tuple else None
+        return self._peer
+
+    cdef bint tell_when_taken(self, told) except -1:
+        if self._full:
+            self._taken()                                        # an earlier answer's: there are no two at a time
+            self._told = told
+        return self._full
+
+    cdef void _taken(self) except *:
+        """The client has what was written, or will never have it."""
+        if self._told is not None:
+            told, self._told = self._told, None
+            told()
 
     # ---- what the listener asks for
 

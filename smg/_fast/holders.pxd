@@ -40,6 +40,8 @@ cdef class Holders:
     cdef void release(self, uint32_t number) noexcept
     cdef void forget(self, uint32_t worker) noexcept
     cdef uint32_t resolved(self, uint32_t number) noexcept
+    cdef bint is_nobody(self, uint32_t number) noexcept
+    cdef bint knows(self, uint32_t worker) noexcept
     cdef bint knows_anybody(self) noexcept
     cdef void clear(self) noexcept
     cdef tuple members(self, uint32_t number)

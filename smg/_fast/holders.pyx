@@ -135,13 +135,15 @@ cdef class Holders:
         if one.users == 0:
             if one.alias == 0:
                 self._pool.leave(number - _STORED)
+            else:
+                self.release(one.alias)
             PyMem_RawFree(one.bits)
             one.bits = NULL
             self._bits_bytes -= one.words * sizeof(uint64_t) + 16
             self._pool.drop(number - _STORED)
 
     cdef void forget(self, uint32_t worker) noexcept:
-        """The worker is in no set any more; the owner then asks `resolved` for every set it uses.
+        """The worker is in no set any more; the owner then asks `resolved` for every set it uses, in its own time.
 
         The set of this worker alone stays what it was: the owner drops what is marked with it.
         """
@@ -154,12 +156,15 @@ cdef class Holders:
             one = <Stored*>record(self._pool, number)
             if one.bits == NULL or worker // 64 >= one.words or not one.bits[worker // 64] & bit:
                 continue
+            one.bits[worker // 64] &= ~bit
+            if one.alias:
+                continue                                 # one with the same members is on this list as well
             key = one.base.key ^ self._key(worker)
             self._pool.leave(number)
             same = self._pool.find(key)
-            one.bits[worker // 64] &= ~bit
             if same:
                 one.alias = same + _STORED
+                self.retain(one.alias)
                 continue
             if self._count(one) == 1:
                 i = 0
@@ -180,12 +185,23 @@ cdef class Holders:
     cdef uint32_t resolved(self, uint32_t number) noexcept:
         """What a set is since `forget`; the caller's use of `number` becomes one of the result."""
         cdef uint32_t alias
-        if number < _STORED or stored(self, number).alias == 0:
-            return number
-        alias = stored(self, number).alias
-        self.retain(alias)
-        self.release(number)
-        return alias
+        while number >= _STORED and stored(self, number).alias:
+            alias = stored(self, number).alias
+            self.retain(alias)
+            self.release(number)
+            number = alias
+        return number
+
+    cdef bint is_nobody(self, uint32_t number) noexcept:
+        """Is it empty, but for a worker that was forgotten?"""
+        while number >= _STORED and stored(self, number).alias:
+            number = stored(self, number).alias
+        if number > WORKERS:
+            return False
+        return number == NOBODY or not (self._known[(number - 1) // 64] >> ((number - 1) & 63)) & 1
+
+    cdef bint knows(self, uint32_t worker) noexcept:
+        return (self._known[worker // 64] >> (worker & 63)) & 1
 
     cdef bint knows_anybody(self) noexcept:
         cdef int i

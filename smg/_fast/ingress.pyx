@@ -389,6 +389,13 @@ cdef class Ingress(Answering):
             self.front.counts.client_left += 1
             x.on_client_left()
 
+    cdef void _skip_body(self) noexcept:
+        if self.state == INGRESS_UNREAD and self._keep and not self.head.chunked and self._rest is not None \
+                and PyBytes_GET_SIZE(self._rest) - self._at >= self._left:
+            self._at += <Py_ssize_t>self._left
+            self._left = 0
+            self._body_done = True
+
     cdef void _finished(self) except *:
         """The answer has been written."""
         if self.exchange is not None:
@@ -534,6 +541,8 @@ cdef class Ingress(Answering):
         self._out = None
         self._more = None
         self.disarm()
+        self._full = False
+        self._taken()
         self.front.open.discard(self)
         self.front.counts.connections -= 1
         if x is not None:
@@ -552,6 +561,7 @@ cdef class Ingress(Answering):
 
     def resume_writing(self):
         self._full = False
+        self._taken()
         if self.exchange is not None and self.exchange.upstream is not None:
             self.exchange.upstream.resume()
         if self.fallback is not None:

@@ -17,6 +17,17 @@ cdef class Limits:
     cdef readonly object loop
 
 
+cdef enum:
+    SPREAD_BOUNDS = 17
+
+
+cdef class Spread:
+    cdef long long _counts[SPREAD_BOUNDS + 1]
+    cdef double _sum
+
+    cdef void note(self, double seconds) noexcept
+
+
 cdef class Counts:
     cdef public long long connections         # open client connections
     cdef public long long accepted            # client connections ever
@@ -26,3 +37,5 @@ cdef class Counts:
     cdef public long long upstreams           # open worker connections
     cdef public long long connects            # worker connections ever made
     cdef public long long client_left         # exchanges whose client went away
+    cdef readonly Spread gaps                 # between two pieces of a stream
+    cdef readonly Spread connecting           # the making of worker connections

@@ -38,6 +38,13 @@ class Limits:
     def close(self) -> None: ...
 
 @final
+class Spread:
+    @staticmethod
+    def bounds() -> tuple[float, ...]: ...
+    def add(self, seconds: float) -> None: ...
+    def row(self) -> list[float]: ...
+
+@final
 class Counts:
     connections: int
     accepted: int
@@ -47,3 +54,5 @@ class Counts:
     upstreams: int
     connects: int
     client_left: int
+    gaps: Spread
+    connecting: Spread

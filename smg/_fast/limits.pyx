@@ -33,5 +33,38 @@ cdef class Limits:
 
 
 @cython.final
+cdef class Spread:
+    """A histogram of times whose bounds double from one to the next, from 1 ms to 65.536 s."""
+
+    @staticmethod
+    def bounds():
+        """Upper bounds of the buckets, in seconds."""
+        return tuple([0.001 * 2**i for i in range(SPREAD_BOUNDS)])
+
+    cdef void note(self, double seconds) noexcept:
+        cdef double bound = 0.001
+        cdef int at = 0
+        while seconds > bound and at < SPREAD_BOUNDS:
+            bound *= 2
+            at += 1
+        self._counts[at] += 1
+        self._sum += seconds
+
+    def add(self, double seconds):
+        self.note(seconds)
+
+    def row(self):
+        """Counts by bucket, the last one open, and the sum of the times."""
+        cdef int i
+        row = [self._counts[i] for i in range(SPREAD_BOUNDS + 1)]
+        row.append(self._sum)
+        return row
+
+
+@cython.final
 cdef class Counts:
     """Plain counters, read when the metrics are scraped."""
+
+    def __cinit__(self):
+        self.gaps = Spread()
+        self.connecting = Spread()

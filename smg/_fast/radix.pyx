@@ -3,6 +3,10 @@
 A prefix is stored once, whoever holds it. A node is a page of up to 64 tokens and the number of the set of its
 holders, who hold all above it too. Only `insert` counts as use, so that looking a prompt up and then sending it is
 one use. A node's parent is always used at least as lately as itself: what is evicted is a leaf.
+
+When a worker is removed, the sets forget it at once. The nodes that it alone held are dead then: nobody is led to
+them, a later insert may bring them to life again, and the others are dropped from their leaves up, a few by each
+insert. Below a dead node all are dead.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -78,14 +82,15 @@ cdef class TokenTree:
     """Holds at most `max_tokens` tokens in at most 6 bytes for each of them, and 256 KiB.
 
     Both bounds hold at every moment. Workers are slots from 0 to MAX_WORKERS - 1; tokens come as buffers of 32-bit
-    integers.
+    integers. `swept_by_insert`: nodes that an insert looks at after a worker was removed, 256 take some microseconds.
     """
 
-    def __cinit__(self, Py_ssize_t max_tokens):
+    def __cinit__(self, Py_ssize_t max_tokens, Py_ssize_t swept_by_insert=256):
         cdef Py_ssize_t node_bytes = sizeof(Node) + sizeof(uint32_t)
         if not 1 <= max_tokens <= 1 << 36:
             raise ValueError("a tree of at least one token is needed")
         self.max_tokens = max_tokens
+        self._swept_by_insert = swept_by_insert
         self._pool = Pool(sizeof(Node), max(max_tokens * _NODE_16THS // 16 // node_bytes, <Py_ssize_t>_LEAST_NODES))
         self._holders = Holders(max_tokens * _SET_16THS // 16)
 
@@ -132,39 +137,47 @@ cdef class TokenTree:
         cdef Py_buffer view
         if not 0 <= worker < WORKERS:
             raise ValueError("no such slot")
+        if self.sweeping and (self._retired[worker // 64] >> (worker & 63)) & 1:
+            self._sweep(self._pool.top)                  # or what it held before would be its again
         _get_tokens(tokens, &view, PyBUF_C_CONTIGUOUS)
         known = self.add(<uint32_t*>view.buf, view.len // 4, <uint32_t>worker)
         PyBuffer_Release(&view)
         return known
 
     def remove_worker(self, Py_ssize_t worker):
-        """It holds nothing any more; what nobody else holds is dropped. Takes time by the size of the tree."""
-        cdef Pool pool = self._pool
-        cdef uint32_t number
-        cdef Node* node
+        """It holds nothing any more. What nobody else holds is dropped little by little, by `insert` and `sweep`.
+
+        Its slot is better not used again while the tree is `sweeping`: its first insert would have to end that.
+        """
         if not 0 <= worker < WORKERS:
             raise ValueError("no such slot")
+        if not self._holders.knows(<uint32_t>worker):
+            return
         self._holders.forget(<uint32_t>worker)
         if not self._holders.knows_anybody():
             self.clear()
             return
-        for number in range(FIRST, pool.top):
-            node = node_of(pool, number)
-            if node.used == 0:
-                continue
-            if _set(node) == alone(<uint32_t>worker):
-                self._evict(number)
-            else:
-                self._set_holders(node, self._holders.resolved(_set(node)))
+        self._retired[worker // 64] |= <uint64_t>1 << (worker & 63)
+        self.sweeping = True
+        self._swept = FIRST
+
+    def sweep(self, Py_ssize_t count):
+        """Look at so many nodes for what removed workers held. True: there is nothing left of them."""
+        if self.sweeping:
+            self._sweep(count)
+        return not self.sweeping
 
     def clear(self):
         """Forget everything."""
         self._pool.clear()
         self._holders.clear()
         self.tokens = 0
+        self.sweeping = False
+        memset(self._retired, 0, sizeof(self._retired))
 
     def dump(self):
-        """All nodes, least lately used first: number, parent's number (0: the root), tokens, slots, used again."""
+        """All nodes, least lately used first: number, parent's number (0: the root), tokens, slots, used again.
+        Dead ones have no slots."""
         cdef Node* node
         cdef uint32_t head, number, i
         listed = []
@@ -173,7 +186,7 @@ cdef class TokenTree:
             while number != head:
                 node = node_of(self._pool, number)
                 page = tuple([node.page[i] for i in range(node.used)])
-                holders = self._holders.members(_set(node))
+                holders = () if self._holders.is_nobody(_set(node)) else self._holders.members(_set(node))
                 listed.append((number, _parent(node), page, holders, bool(node.base.mark & 1)))
                 number = node.base.newer
         return listed
@@ -192,6 +205,8 @@ cdef class TokenTree:
                 break
             node = node_of(self._pool, at)
             smg_prefetch(node_of(self._pool, node.child))
+            if self.sweeping and self._holders.is_nobody(_set(node)):
+                break
             self._holders.narrow(&alive, _set(node), <int>done, out, room)
             common = smg_common(tokens + done, node.page, <uint32_t>min(<Py_ssize_t>node.used, size - done))
             done += common
@@ -210,6 +225,8 @@ cdef class TokenTree:
                 break
             node = node_of(self._pool, at)
             smg_prefetch(node_of(self._pool, node.child))
+            if self.sweeping and self._holders.is_nobody(_set(node)):
+                break
             holders[0] = _set(node)
             common = smg_common(tokens + done, node.page, <uint32_t>min(<Py_ssize_t>node.used, size - done))
             done += common
@@ -235,11 +252,14 @@ cdef class TokenTree:
         """See `insert`."""
         cdef Pool pool = self._pool
         cdef uint32_t at = _ROOT, child, common, set_before = NOBODY, set_after = NOBODY
-        cdef Py_ssize_t done = 0
+        cdef uint32_t walked
+        cdef Py_ssize_t done = 0, known = -1
         cdef Node* node
-        cdef bint widened = False
+        cdef bint widened = False, revived
         self._evictions = 0
         size = min(size, self.max_tokens)
+        if self.sweeping:
+            self._sweep(self._swept_by_insert)
         while done < size:
             child = self._child(at, tokens[done])
             if child == 0:
@@ -247,10 +267,18 @@ cdef class TokenTree:
             node = node_of(pool, child)
             smg_prefetch(node_of(pool, node.child))
             common = smg_common(tokens + done, node.page, <uint32_t>min(<Py_ssize_t>node.used, size - done))
-            if common < node.used and (done + common < size or not self._holders.has(_set(node), worker)):
-                child = self._split(child, common, at)
+            revived = self.sweeping and self._is_dead(child)
+            if revived:
+                self._set_holders(node, self._holders.adding(NOBODY, worker))
+                if known < 0:
+                    known = done
+            if common < node.used and (done + common < size or revived or not self._holders.has(_set(node), worker)):
+                walked = child
+                child = self._split(walked, common, at)
+                if revived:
+                    self._bury(walked)
                 if child == 0:
-                    return done
+                    return done if known < 0 else known
                 node = node_of(pool, child)
             pool.touch(child, at)
             # Neighbours mostly have equal sets: the last change is remembered.
@@ -271,7 +299,7 @@ cdef class TokenTree:
             self._widen(at)
         if done < size:
             self._extend(tokens + done, size - done, worker, at)
-        return done
+        return done if known < 0 else known
 
     cdef void _extend(self, const uint32_t* tokens, Py_ssize_t size, uint32_t worker, uint32_t at) noexcept:
         """Put tokens that are not stored yet below `at`, as many as there is room for."""
@@ -311,7 +339,7 @@ cdef class TokenTree:
 
     cdef bint _make_room(self, Py_ssize_t tokens, bint for_node, uint32_t at, uint32_t split) noexcept:
         """Evict until there is room, but neither `at`, the end of what was known, nor the node to be split."""
-        cdef uint32_t victim
+        cdef uint32_t victim, parent
         cdef bint spared = False
         while self.tokens + tokens > self.max_tokens or (for_node and self._pool.is_full()):
             victim = self._pool.victim()
@@ -323,8 +351,11 @@ cdef class TokenTree:
                 spared = True
                 self._pool.spare(split)
             else:
+                parent = _parent(node_of(self._pool, victim))
                 self._evict(victim)
                 self._evictions += 1
+                if self.sweeping and parent != _ROOT and self._is_dead(parent):
+                    self._bury(parent)
         return True
 
     cdef uint32_t _split(self, uint32_t number, uint32_t size, uint32_t at) noexcept:
@@ -411,3 +442,33 @@ cdef class TokenTree:
         self.tokens -= node.used
         node.used = 0
         self._pool.drop(number)
+
+    # -- what removed workers held -------------------------------------------------------------
+
+    cdef void _sweep(self, Py_ssize_t count) noexcept:
+        cdef Pool pool = self._pool
+        while count > 0 and self._swept < pool.top:
+            if node_of(pool, self._swept).used and self._is_dead(self._swept):
+                self._bury(self._swept)
+            self._swept += 1
+            count -= 1
+        if self._swept >= pool.top:
+            self.sweeping = False
+            memset(self._retired, 0, sizeof(self._retired))
+
+    cdef bint _is_dead(self, uint32_t number) noexcept:
+        """Does nobody hold the node? Its set is seen to be the one it is by now."""
+        cdef Node* node = node_of(self._pool, number)
+        self._set_holders(node, self._holders.resolved(_set(node)))
+        return self._holders.is_nobody(_set(node))
+
+    cdef void _bury(self, uint32_t number) noexcept:
+        """Nobody holds the node: drop it if it is a leaf, and those above that are dead leaves then."""
+        cdef uint32_t parent
+        self._set_holders(node_of(self._pool, number), NOBODY)
+        while node_of(self._pool, number).children == 0:
+            parent = _parent(node_of(self._pool, number))
+            self._evict(number)
+            if parent == _ROOT or not self._is_dead(parent):
+                break
+            number = parent

@@ -1,6 +1,6 @@
 from smg._fast.exchange cimport Exchange, Upstream
 from smg._fast.head cimport ResponseHead
-from smg._fast.limits cimport Limits
+from smg._fast.limits cimport Limits, Spread
 
 cdef enum:
     TAIL = 24
@@ -10,6 +10,7 @@ cdef class Relay:
     cdef Exchange exchange
     cdef Upstream upstream
     cdef Limits limits
+    cdef Spread gaps
     cdef ResponseHead head
     cdef readonly bint streaming      # the client gets the answer as it comes
     cdef bint _event_stream
@@ -27,6 +28,7 @@ cdef class Relay:
     cdef int piece(self, bytes data, Py_ssize_t start, Py_ssize_t size) except -1
     cdef bint takes_raw(self) noexcept
     cdef void raw(self, bytes data, const char* last, Py_ssize_t last_size, Py_ssize_t payload) except *
+    cdef void _came(self, Exchange x) except *
     cdef void _tell_first(self, Exchange x) except *
     cdef void end(self, bint terminated) except *
     cdef void broke(self, int outcome) except *

@@ -46,6 +46,8 @@ cdef class Relay:
         clock_gettime(CLOCK_MONOTONIC, &t)
         x.first_byte_ns = <long long>t.tv_sec * 1000000000 + t.tv_nsec
         self.head = head
+        if x.meter is not None:
+            x.meter.reset()
         self._event_stream = head.event_stream
         self.streaming = head.status < 400 and (x.stream or head.event_stream) and not x.gather
         if self.limits.between_s > 0 or self._pings():
@@ -65,15 +67,16 @@ cdef class Relay:
         cdef Exchange x = self.exchange
         if size != PyBytes_GET_SIZE(data):
             data = PyBytes_AS_STRING(data)[start:start + size]
-        if self._timer is not None:
-            self._last = _now()
+        if x.meter is not None:
+            x.meter.take(PyBytes_AS_STRING(data), size)
         if self.streaming:
-            if x.on_first_event is not None:
-                self._tell_first(x)
+            self._came(x)
             self._note_tail(PyBytes_AS_STRING(data), size)
             x.sent_bytes += size
             x.reply.chunk(data)
             return 0
+        if self._timer is not None:
+            self._last = _now()
         self._size += size
         if self._size > self.limits.max_payload_bytes:
             return TOO_LARGE
@@ -90,14 +93,27 @@ cdef class Relay:
     cdef void raw(self, bytes data, const char* last, Py_ssize_t last_size, Py_ssize_t payload) except *:
         """Pass on whole chunks as received; `last` is the last chunk's payload, `payload` the size of all."""
         cdef Exchange x = self.exchange
-        if self._timer is not None:
-            self._last = _now()
         if last_size:
-            if x.on_first_event is not None:
-                self._tell_first(x)
+            self._came(x)
             self._note_tail(last, last_size)
+        else:
+            self._last = _now()
         x.sent_bytes += payload
         x.reply.raw(data)
+
+    cdef void _came(self, Exchange x) except *:
+        """A piece of a stream's body is here: the first one, or so long after the one before."""
+        cdef double now = _now(), gap
+        if x.first_event_ns == 0:
+            x.first_event_ns = <long long>(now * 1e9)
+            if x.on_first_event is not None:
+                self._tell_first(x)
+        else:
+            gap = now - self._last
+            self.gaps.note(gap)
+            if gap > x.longest_gap_s:
+                x.longest_gap_s = gap
+        self._last = now
 
     cdef void _tell_first(self, Exchange x) except *:
         """The first of the body is here: what the worker did before it was prefill."""

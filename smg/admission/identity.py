@@ -1,4 +1,5 @@
-"""Who calls a serving route: the tenant behind a bearer key, looked up in constant time.
+"""Who calls a serving route: the tenant behind a bearer key, looked up in constant time, or, where no keys
+are, the tenant that a trusted header names or the address that the caller has.
 
 Keys are compared by keyed digests, so neither their number nor a shared beginning shows in the time
 a refusal takes. Control-plane keys are unknown here: they open no serving route.
@@ -7,20 +8,22 @@ a refusal takes. Control-plane keys are unknown here: they open no serving route
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from hashlib import blake2b
+from collections.abc import Callable, Iterable
+from hashlib import blake2b, sha256
+from ipaddress import ip_address
 
 from smg import errors
 
 REALM = "data-plane"
+MAX_HEADER_CHARACTERS = 200
 
 
 class Tenant:
-    """An identity for limits and metrics. `key` is how limit files name it, None for nobody in particular."""
+    """An identity for limits and metrics. `key` is how limit files name it; `name` is shown."""
 
     __slots__ = ("key", "name")
 
-    def __init__(self, name: str, key: str | None) -> None:
+    def __init__(self, name: str, key: str) -> None:
         self.name = name
         self.key = key
 
@@ -48,13 +51,25 @@ class Keys:
 
 
 class Identity:
-    """`tenant_keys`: pairs of tenant and key. With neither kind of key every caller is welcome."""
+    """`tenant_keys`: pairs of tenant and key. With neither kind of key every caller is welcome; `header`
+    then names its tenant (None: no header is trusted), or its address does, if `tells_strangers_apart`."""
 
-    __slots__ = ("_keys", "_shared", "anonymous", "is_open")
+    __slots__ = ("_header", "_keys", "_shared", "anonymous", "is_open", "tells_strangers_apart")
 
-    def __init__(self, api_key: str | None, tenant_keys: Iterable[tuple[str, str]] = ()) -> None:
-        self.anonymous = Tenant("anonymous", None)
-        self._shared = Tenant("shared", "auth:shared") if api_key is not None else None
+    def __init__(
+        self,
+        api_key: str | None,
+        tenant_keys: Iterable[tuple[str, str]] = (),
+        header: str | None = None,
+        tells_strangers_apart: bool = False,
+    ) -> None:
+        self.anonymous = Tenant("anonymous", "anonymous")
+        self._header = header.lower().encode() if header is not None else None
+        self.tells_strangers_apart = tells_strangers_apart or header is not None
+        # A digest, since a tenant may have any name.
+        self._shared = (
+            Tenant("shared", f"auth:{sha256(api_key.encode()).hexdigest()}") if api_key is not None else None
+        )
         tenants: dict[str, Tenant] = {}
         pairs: list[tuple[str, object]] = []
         for name, key in tenant_keys:
@@ -80,6 +95,24 @@ class Identity:
             raise errors.unauthorized(REALM, wrong_key=True)
         return tenant
 
+    def stranger(
+        self, get: Callable[[bytes], bytes | None], find_address: Callable[[], str | None]
+    ) -> Tenant:
+        """The tenant of a caller without a key; `get` finds a header by its lower-case name. Raises 400."""
+        value = get(self._header) if self._header is not None else None
+        if value and value.isascii():
+            name = value.decode("ascii").strip()
+            if len(name) > MAX_HEADER_CHARACTERS:
+                assert self._header is not None
+                raise errors.invalid_tenant_header(self._header.decode(), MAX_HEADER_CHARACTERS)
+            if name:
+                return Tenant(name, f"header:{name}")
+        address = find_address()
+        if address is None:
+            return self.anonymous
+        key = f"ip:{plain_address(address)}"
+        return Tenant(key, key)
+
     def is_gateway_key(self, key: bytes) -> bool:
         """Is it a key of this gateway, which no provider may see?"""
         return self._keys.find(key) is not None
@@ -87,6 +120,15 @@ class Identity:
     def is_shared_key(self, key: bytes) -> bool:
         """Is it the key of `--api-key`, which opens admin routes as well?"""
         return self._shared is not None and self._keys.find(key) is self._shared
+
+
+def plain_address(address: str) -> str:
+    """An address in its usual spelling; IPv4 in IPv6 is IPv4. Raises `ValueError`."""
+    if ":" not in address:
+        return address
+    parsed = ip_address(address.partition("%")[0])
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return str(mapped or parsed)
 
 
 def bearer_key(authorization: bytes | None) -> bytes | None:

@@ -23,14 +23,27 @@ _READERS = {
 }
 
 
+class Why:
+    """What was said of a call's choices, one after the other; `in_header`: the client may see it. `terms` is
+    what a policy says of its choice."""
+
+    __slots__ = ("in_header", "said", "terms")
+
+    def __init__(self, in_header: bool) -> None:
+        self.in_header = in_header
+        self.said: list[str] = []
+        self.terms = ""
+
+
 class Call:
     """The decoded, checked request. `model` is canonical, None when the request names none.
 
     `body` is what the worker gets, None when it is passed on unread (an opaque call). `dropped` names the
-    fields of another model family that it lost, for one warning in the log.
+    fields of another model family that it lost, for one warning in the log. `why` collects how its workers
+    were chosen when somebody wants to know.
     """
 
-    __slots__ = ("body", "dropped", "model", "stream", "surface")
+    __slots__ = ("body", "dropped", "model", "stream", "surface", "why")
 
     def __init__(
         self,
@@ -45,6 +58,7 @@ class Call:
         self.stream = stream
         self.body = body
         self.dropped = dropped
+        self.why: Why | None = None
 
 
 def is_json_type(content_type: bytes | None) -> bool:

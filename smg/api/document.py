@@ -14,7 +14,8 @@ from smg.api.chat_request import ChatRequest
 from smg.api.completions import CompletionRequest
 from smg.api.generate import GenerateRequest
 from smg.api.plain import NamedRequest, PlainRequest
-from smg.api.surfaces import Surface
+from smg.api.realtime import ClientSecret, RealtimeSession, TranscriptionSession
+from smg.api.surfaces import PAIRED, Surface
 
 Json = dict[str, Any]
 
@@ -22,14 +23,18 @@ SCHEMAS = "#/components/schemas/"
 JSON, FORM, EVENTS, TEXT = "application/json", "multipart/form-data", "text/event-stream", "text/plain"
 
 _DECISIONS = "Decisions"
+# By endpoint, or by path where an endpoint has several.
 _REQUESTS: Mapping[str, str] = {
     "chat": ChatRequest.__name__,
     "completions": CompletionRequest.__name__,
     "generate": GenerateRequest.__name__,
     "decisions": _DECISIONS + decisions.Request.__name__,
     "transcriptions": "TranscriptionForm",
+    "/v1/realtime/sessions": RealtimeSession.__name__,
+    "/v1/realtime/transcription_sessions": TranscriptionSession.__name__,
+    "/v1/realtime/client_secrets": ClientSecret.__name__,
 }
-_RULED = ("chat", "completions", "decisions")
+_RULED = ("chat", "completions", "decisions", "realtime")
 _ERROR_SHAPES = {
     errors.Shape.ENVELOPE: (JSON, "ErrorEnvelope"),
     errors.Shape.REQUEST: (JSON, "RequestError"),
@@ -49,6 +54,7 @@ def reference(name: str) -> Json:
 def schemas(*further: type[msgspec.Struct]) -> Json:
     """Every schema by its name: the requests' types, `further` ones, and the errors."""
     plain = [ChatRequest, CompletionRequest, GenerateRequest, NamedRequest, PlainRequest, *further]
+    plain += [RealtimeSession, TranscriptionSession, ClientSecret]
     _, found = msgspec.json.schema_components(plain, ref_template=SCHEMAS + "{name}")
     prefixed = SCHEMAS + _DECISIONS + "{name}"
     _, own = msgspec.json.schema_components([decisions.Request], ref_template=prefixed)
@@ -170,7 +176,7 @@ def operation(surface: Surface) -> Json:
     """The POST of one endpoint."""
     kind = FORM if surface.takes_form else JSON
     worker: Json = {JSON: {"schema": {}}}
-    if surface.endpoint != "decisions":
+    if surface.endpoint not in ("decisions", "realtime"):
         worker[EVENTS] = {"schema": {"type": "string"}}
     routed = "x-smg-routed-worker-id=RoutedWorker"
     return {
@@ -190,7 +196,8 @@ def operation(surface: Surface) -> Json:
 
 def _request_schema(surface: Surface) -> Json:
     fallback = NamedRequest if surface.needs_model else PlainRequest
-    schema = reference(_REQUESTS.get(surface.endpoint, fallback.__name__))
+    name = _REQUESTS.get(surface.path) or _REQUESTS.get(surface.endpoint, fallback.__name__)
+    schema = reference(name)
     if surface.needs is None:
         return schema
     return {"allOf": [schema, {"required": [surface.needs.decode()]}]}
@@ -201,6 +208,7 @@ def _raised(surface: Surface) -> Iterator[errors.GatewayError]:
     if surface.takes_form:
         yield errors.malformed_form("")
         yield errors.upload_not_stored()
+        yield errors.dp_aware_not_supported("")
     else:
         yield errors.missing_content_type()
     if surface.endpoint in _RULED:
@@ -215,6 +223,10 @@ def _raised(surface: Surface) -> Iterator[errors.GatewayError]:
     yield errors.malformed_request(400, "")
     yield errors.request_body_aborted()
     yield errors.unauthorized("", wrong_key=False)
+    yield errors.invalid_tenant_header("", 1)
+    yield from errors.no_permit()
+    yield errors.scheduler_preempted()
+    yield errors.tenant_rate_limit_exceeded(1)
     yield errors.model_not_found("")
     yield errors.request_body_stalled(1)
     yield errors.request_body_timeout(1)
@@ -225,5 +237,8 @@ def _raised(surface: Surface) -> Iterator[errors.GatewayError]:
     yield errors.read_response_body_failed()
     yield errors.upstream_response_too_large(1)
     yield errors.no_available_workers("")
+    yield errors.worker_overload_protection_shed("", 1)
     yield errors.shutting_down()
+    if surface.endpoint in PAIRED:
+        yield from errors.no_pair()
     yield errors.call_upstream_timeout(1)

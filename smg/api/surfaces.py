@@ -10,11 +10,16 @@ import msgspec
 from smg import errors
 from smg.api.request_id import DEFAULT_PREFIX, PREFIXES
 
+PAIRED = frozenset({"chat", "completions", "generate", "messages", "responses", "rerank"})
+"""Endpoints that prefill/decode pairs serve."""
+
+
 
 class Surface(msgspec.Struct, frozen=True, dict=True):
     """One endpoint. `endpoint` is its label in metrics; `may_pipe`: a large body may go to the worker
     unread; `needs`: a member that must be there; `takes_form`: the body is a form instead of JSON;
-    `not_external`: external providers do not serve it, this is answered when nobody else has the model."""
+    `not_external`: external providers do not serve it, this is answered when nobody else has the model;
+    `is_realtime`: only workers of the Realtime API serve it."""
 
     path: str
     endpoint: str
@@ -23,6 +28,7 @@ class Surface(msgspec.Struct, frozen=True, dict=True):
     needs: bytes | None = None
     takes_form: bool = False
     not_external: Callable[[], errors.GatewayError] | None = None
+    is_realtime: bool = False
 
     @functools.cached_property
     def id_prefix(self) -> bytes:
@@ -49,4 +55,11 @@ SURFACES = (
         takes_form=True,
         not_external=errors.transcriptions_not_supported,
     ),
+    Surface("/v1/realtime/sessions", "realtime", is_realtime=True),
+    Surface("/v1/realtime/client_secrets", "realtime", is_realtime=True),
+    Surface("/v1/realtime/transcription_sessions", "realtime", is_realtime=True),
 )
+
+# Served beside the data plane: a WebSocket, and a call whose body is no JSON.
+REALTIME_SOCKET = Surface("/v1/realtime", "realtime", is_realtime=True)
+REALTIME_CALLS = Surface("/v1/realtime/calls", "realtime", is_realtime=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from smg.api.call import Call
 from smg.api.decisions import Decisions
 from smg.api.request_id import is_valid
 from smg.backends import systemone
+from smg.backends.dial import Dialer
 from smg.workers.worker import Worker
 
 JSON = b"application/json"
@@ -38,6 +40,9 @@ class HttpBackend:
         self._worker = worker
         self._loop = asyncio.get_running_loop()
         self._pool = Pool(limits, counts)
+        self._limits = limits
+        self._counts = counts
+        self.dialer = Dialer(worker.target, self._leave_connections)
         self._limit = limits.max_payload_bytes
         self._tls = tls if worker.target.tls else None
         self._connect_s = connect_s
@@ -53,22 +58,24 @@ class HttpBackend:
         if type(call) is not Call:
             return self._forward_special(x, call, lease)
         length = x.head.content_length if call.body is None else len(call.body)
-        return self._ask(x, lease, x.head.path, call.body, length)
+        return self.ask(x, lease, x.head.path, call.body, length)
 
     def _forward_special(self, x: Exchange, call: Call, lease: Any) -> Coroutine[Any, Any, bool]:
         """A call whose body depends on the worker, or is no bytes."""
         if isinstance(call, Decisions) and self._worker.runtime == systemone.RUNTIME:
-            return systemone.forward(x, call, lease, self._ask)
+            return systemone.forward(x, call, lease, self.ask)
         if isinstance(call, Transcription):
             form = call.form
-            return self._ask(x, lease, x.head.path, form, form.length, form.content_type)
+            return self.ask(x, lease, x.head.path, form, form.length, form.content_type)
         length = x.head.content_length if call.body is None else len(call.body)
-        return self._ask(x, lease, x.head.path, call.body, length)
+        return self.ask(x, lease, x.head.path, call.body, length)
 
-    async def _ask(
+    async def ask(
         self, x: Exchange, lease: Any, path: bytes, body: Body, length: int, content_type: bytes = JSON
     ) -> bool:
         # A body that is passed on as it comes cannot be sent twice, so it gets a connection nobody has used.
+        if x.begun_ns > self.dialer.due_ns:
+            self.dialer.look_again()
         egress = self._pool.take() if body is not None else None
         head = self._request_head(x, path, length, content_type)
         if egress is not None:
@@ -83,8 +90,19 @@ class HttpBackend:
         await x.send(egress, head, _sendable(body))
         return self._judge(x, lease)
 
+    @property
+    def heard_at(self) -> float:
+        """When a byte of an answer came last, by the monotonic clock."""
+        return self._pool.heard_at
+
     def close(self) -> None:
+        self.dialer.close()
         self._pool.close()
+
+    def _leave_connections(self) -> None:
+        """They lead to where the worker is no more: those in use are closed when they become idle."""
+        self._pool.close()
+        self._pool = Pool(self._limits, self._counts)
 
     def _judge(self, x: Exchange, lease: Any) -> bool:
         outcome = x.outcome
@@ -93,7 +111,7 @@ class HttpBackend:
             return outcome == fast.RELAYED
         if outcome == fast.BROKEN:  # the client was told; a broken stream is no sample for the breaker
             return True
-        if outcome == fast.BODY_FAILED:
+        if outcome in (fast.BODY_FAILED, fast.WITHDRAWN):
             x.routed_line = b""
             return False
         if outcome == fast.TOO_LARGE:
@@ -121,7 +139,7 @@ class HttpBackend:
             ).encode()
             self._heads[path] = fixed
         fixed += content_type
-        forward = source.forward
+        forward = source.forward if x.trace is None else x.trace.forward(self._worker.url)
         if self._worker.api_key is not None and source.get(b"authorization") is None:
             forward += b"authorization: Bearer %b\r\n" % self._worker.api_key.encode()
         sent_id = source.get(b"x-request-id")
@@ -150,15 +168,9 @@ class HttpBackend:
             self._pool.put_back(opening.result())
 
     async def _open(self) -> Egress:
-        target = self._worker.target
-        async with asyncio.timeout(self._connect_s):
-            _, egress = await self._loop.create_connection(  # type: ignore[type-var]
-                self._pool.make,
-                target.host,
-                target.port,
-                ssl=self._tls,
-                server_hostname=target.host if self._tls is not None else None,
-            )
+        begun = time.monotonic()
+        egress = await self.dialer.open(self._pool.make, self._tls, self._connect_s)
+        self._counts.connecting.add(time.monotonic() - begun)
         return egress
 
 

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from smg.cli.program import environment_for_children
+
 _PR_SET_PDEATHSIG = 1
 _MAX_LINE_BYTES = 65536
 _Result = TypeVar("_Result")
@@ -66,6 +68,7 @@ class Children:
                 stdout=asyncio.subprocess.PIPE if reads_output else None,
                 limit=_MAX_LINE_BYTES,
                 start_new_session=True,
+                env=environment_for_children(),
                 preexec_fn=_tether(),
             )
         except OSError as problem:

@@ -15,6 +15,7 @@ COMMANDS = {
     "launch": ("smg.cli.launch", "start the gateway"),
     "serve": ("smg.cli.serve", "start engines and a gateway in front of them"),
     "sim": ("smg.cli.sim", "start a simulated engine"),
+    "top": ("smg.cli.top", "show what a running gateway does"),
     "version": ("", "print the version"),
 }
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from smg.cli.children import Child, Children, Failed, Stopped
+from smg.cli.program import own_command
 from smg.config.fields import Kind, fields_of
 from smg.config.load import ConfigError
 from smg.config.model import Config
@@ -116,7 +117,7 @@ def plan_from(args: argparse.Namespace) -> Plan:
         backend=args.backend,
         engines=args.engines or (2 if is_sim else 1),
         engine_words=args.engine_words,
-        gateway_command=(sys.executable, "-m", "smg", "launch", *words),
+        gateway_command=(*own_command(), "launch", *words),
         url=_url(config, port),
         needs_key=config.auth.api_key is not None or bool(config.auth.tenant_api_key),
         ready_secs=SIM_START_SECS if is_sim else config.workers.worker_startup_timeout_secs,
@@ -208,7 +209,7 @@ async def _start_engines(plan: Plan, children: Children, engines: list[Child]) -
     for number in range(1, plan.engines + 1):
         name = f"engine {number}"
         if plan.backend == "sim":
-            command = [sys.executable, "-m", "smg", "sim", *plan.engine_words, "--port", "0"]
+            command = [*own_command(), "sim", *plan.engine_words, "--port", "0"]
             engines.append(await children.start(name, command, reads_output=True))
             continue
         port = str(free_port())
@@ -290,5 +291,6 @@ def banner(plan: Plan, urls: Sequence[str], model: str) -> str:
         words += ["-H", "Authorization: Bearer YOUR_KEY"]
     lines = [f"smg is ready at {plan.url}", "", "Workers:"]
     lines += [f"  {url}  {kind}" for url in urls]
-    lines += ["", "Try it:", f"  {shlex.join([*words, '-d', json.dumps(body)])}", "", "Stop it with Ctrl-C."]
+    lines += ["", "Try it:", f"  {shlex.join([*words, '-d', json.dumps(body)])}"]
+    lines += ["", f"Watch it: {plan.url}/console", "", "Stop it with Ctrl-C."]
     return "\n".join(lines)

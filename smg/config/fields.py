@@ -27,13 +27,15 @@ class Kind(enum.Enum):
     SWITCH = "switch"
     TOGGLE = "switch (--no- form)"
     TEXTS = "text, zero or more"
+    SOME_TEXTS = "text, one or more"
     NUMBERS = "number, one or more"
     REPEATED = "repeatable text"
+    REPEATED_TEXTS = "repeatable text, one or more"
     INTEGERS = "comma-separated integers"
 
     @property
     def is_list(self) -> bool:
-        return self in (Kind.TEXTS, Kind.NUMBERS, Kind.REPEATED)
+        return self in (Kind.TEXTS, Kind.SOME_TEXTS, Kind.NUMBERS, Kind.REPEATED, Kind.REPEATED_TEXTS)
 
     @property
     def is_switch(self) -> bool:
@@ -45,7 +47,8 @@ class Option:
     """Second argument of a field's `Annotated`.
 
     `least` and `most` include their value, `above` does not. `parse` makes a specification of each
-    text. `spellings` are further flags. The value of a `secret` option appears in no message.
+    text; an entry of several words is parsed as one text, and `begins_entry` knows its first word.
+    `spellings` are further flags. The value of a `secret` option appears in no message.
     """
 
     group: str
@@ -57,7 +60,9 @@ class Option:
     most: float | None = None
     metavar: str = ""
     parse: Callable[[str], object] | None = None
+    begins_entry: Callable[[str], bool] | None = None
     repeated: bool = False
+    at_least_one: bool = False
     secret: bool = False
 
 
@@ -143,7 +148,9 @@ def _kind(annotated: object, option: Option) -> Kind:
             return Kind.NUMBERS
         if typing.get_args(inner)[0] is int:
             return Kind.INTEGERS
-        return Kind.REPEATED if option.repeated else Kind.TEXTS
+        if option.repeated:
+            return Kind.REPEATED_TEXTS if option.at_least_one else Kind.REPEATED
+        return Kind.SOME_TEXTS if option.at_least_one else Kind.TEXTS
     if inner is bool:
         return Kind.TOGGLE if optional else Kind.SWITCH
     return {int: Kind.INTEGER, float: Kind.NUMBER, str: Kind.TEXT}[typing.cast(type, inner)]

@@ -11,9 +11,16 @@ from typing import Annotated
 
 import msgspec
 
+from smg.config.admin import AdminAccess
+from smg.config.admission import Admission as Admission
+from smg.config.disaggregation import Disaggregation
+from smg.config.discovery import Discovery
 from smg.config.fields import Option
+from smg.config.protection import Protection as Protection
 from smg.config.routing import Routing as Routing
-from smg.config.specs import ControlPlaneKey, TenantKey, WorkerUrl
+from smg.config.specs import ContextHeader, ControlPlaneKey, TenantKey, WorkerUrl
+from smg.config.state import State
+from smg.config.tracing import Tracing
 
 LISTENING = "Listening"
 REQUESTS = "Requests"
@@ -250,9 +257,17 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
             group=HEALTH,
             spellings=("--worker-auto-recovery",),
             help="Remove a worker that stays failed, so that discovery can register it anew. Unset: on with "
-            "service discovery, which is not built yet, so off.",
+            "service discovery, else off.",
         ),
     ] = None
+    dp_aware: Annotated[
+        bool,
+        Option(
+            group=WORKERS,
+            help="Route to the data-parallel ranks of an engine one by one: a worker that reports a dp_size "
+            "of k becomes k workers, URL@0 to URL@(k-1). Every body is read then.",
+        ),
+    ] = False
     load_monitor_interval: Annotated[
         int,
         Option(group=WORKERS, least=1, help="Seconds between two questions to a worker for its load."),
@@ -362,6 +377,16 @@ class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
             "remove.",
         ),
     ] = None
+    storage_context_headers: Annotated[
+        tuple[ContextHeader, ...],
+        Option(
+            group=LOGGING,
+            metavar="HEADER=KEY",
+            parse=ContextHeader.parse,
+            help="Headers that make the context of a request: their values, up to 256 characters, stand "
+            "under these keys in its log line and its span.",
+        ),
+    ] = ()
     prometheus_port: Annotated[
         int,
         Option(group=METRICS, most=_PORT_MOST, help="Port of /metrics; 0 takes a free one."),
@@ -392,7 +417,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     upstream: Upstream = msgspec.field(default_factory=Upstream)
     workers: Workers = msgspec.field(default_factory=Workers)
     routing: Routing = msgspec.field(default_factory=Routing)
+    protection: Protection = msgspec.field(default_factory=Protection)
+    disaggregation: Disaggregation = msgspec.field(default_factory=Disaggregation)
+    admission: Admission = msgspec.field(default_factory=Admission)
     retry: Retry = msgspec.field(default_factory=Retry)
     breaker: Breaker = msgspec.field(default_factory=Breaker)
     auth: Auth = msgspec.field(default_factory=Auth)
+    admin: AdminAccess = msgspec.field(default_factory=AdminAccess)
+    discovery: Discovery = msgspec.field(default_factory=Discovery)
+    state: State = msgspec.field(default_factory=State)
     telemetry: Telemetry = msgspec.field(default_factory=Telemetry)
+    tracing: Tracing = msgspec.field(default_factory=Tracing)

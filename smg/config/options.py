@@ -19,6 +19,8 @@ from smg.config.refused import REFUSALS
 _REFUSED = "refused_flags"
 _EXCLUDED = "excluded_options"
 _METAVARS = {Kind.INTEGER: "N", Kind.INTEGERS: "N,N,...", Kind.NUMBER: "X", Kind.NUMBERS: "X"}
+# Kinds whose flag takes several words, and how argparse counts them.
+_WORDS = {Kind.TEXTS: "*", Kind.SOME_TEXTS: "+", Kind.NUMBERS: "+", Kind.REPEATED_TEXTS: "+"}
 _INTRODUCTION = (
     "Every option can also be set by an environment variable, SMG_ and its name in capitals "
     "(--health-check-port is SMG_HEALTH_CHECK_PORT), or in the file given with --config. "
@@ -93,9 +95,9 @@ def _add(group: argparse._ArgumentGroup, field: Field) -> None:
         how["action"] = argparse.BooleanOptionalAction
     else:
         how["metavar"] = metavar_of(field)
-        how["action"] = "extend" if field.kind in (Kind.TEXTS, Kind.NUMBERS) else None
+        how["action"] = "extend" if field.kind in _WORDS else None
         how["action"] = "append" if field.kind is Kind.REPEATED else how["action"]
-        how["nargs"] = {Kind.TEXTS: "*", Kind.NUMBERS: "+"}.get(field.kind)
+        how["nargs"] = _WORDS.get(field.kind)
         how = {key: value for key, value in how.items() if value is not None or key == "default"}
     group.add_argument(*field.flags, **how)
 

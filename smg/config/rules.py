@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+from smg.config import side_files
+from smg.config.control_rules import CONTROL_RULES
 from smg.config.model import Config
 from smg.config.specs import resolve_aliases
+from smg.config.tracing import problem_of
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+")
@@ -114,6 +117,27 @@ def _power_of_two(config: Config) -> Iterator[str]:
         yield "--policy power_of_two needs at least two workers; --worker-urls has only one"
 
 
+def _pairs(config: Config) -> Iterator[str]:
+    pairs = config.disaggregation
+    if not pairs.pd_disaggregation:
+        for flag, given in (("--prefill", pairs.prefill), ("--decode", pairs.decode)):
+            if given:
+                yield f"{flag} needs --pd-disaggregation; workers that do both are given with --worker-urls"
+    kinds = (
+        {str(one.url) for one in pairs.prefill},
+        set(map(str, pairs.decode)),
+        set(map(str, config.workers.worker_urls)),
+    )
+    for url in sorted(kinds[0] & kinds[1] | kinds[0] & kinds[2] | kinds[1] & kinds[2]):
+        yield f"{url} can be only one of a prefill, a decode and a whole worker"
+    for name, policy, half in (
+        ("prefill", pairs.prefill_policy, pairs.prefill),
+        ("decode", pairs.decode_policy, pairs.decode),
+    ):
+        if policy == "power_of_two" and len(half) == 1:
+            yield f"--{name}-policy power_of_two needs at least two workers; --{name} has only one"
+
+
 def _cache_index(config: Config) -> Iterator[str]:
     if config.routing.cache_index == "hash" and not config.routing.cache_boundaries:
         yield "--cache-index hash needs the lengths it compares, --cache-boundaries"
@@ -160,10 +184,48 @@ def _control_plane_keys(config: Config) -> Iterator[str]:
         owners[entry.key] = entry.id
 
 
+def _tracing(config: Config) -> Iterator[str]:
+    if problem := problem_of(config.tracing):
+        yield problem
+
+
 def _buckets(config: Config) -> Iterator[str]:
     bounds = config.telemetry.prometheus_duration_buckets
     if any(low >= high for low, high in pairwise(bounds)):
         yield "--prometheus-duration-buckets: each bound must be greater than the one before"
+
+
+def _scheduler_file(config: Config) -> Iterator[str]:
+    admission = config.admission
+    if admission.priority_scheduler_enabled:
+        try:
+            side_files.read_scheduler(admission.priority_scheduler_config)
+        except side_files.FileError as problem:
+            yield f"--priority-scheduler-config: {problem}"
+
+
+def _tenants_file(config: Config) -> Iterator[str]:
+    admission = config.admission
+    if not admission.tenant_rate_limit_enabled:
+        return
+    if admission.tenant_rate_limit_config is None:
+        yield "--tenant-rate-limit-enabled needs the file of --tenant-rate-limit-config"
+        return
+    try:
+        side_files.read_tenants(admission.tenant_rate_limit_config, admission.trust_tenant_header)
+    except side_files.FileError as problem:
+        yield f"--tenant-rate-limit-config: {problem}"
+
+
+def _tenant_header(config: Config) -> Iterator[str]:
+    name = config.admission.tenant_header_name
+    if not _TOKEN.fullmatch(name):
+        yield f"--tenant-header-name: {name!r} is not a header name"
+
+
+def _shed(config: Config) -> Iterator[str]:
+    if config.protection.worker_overload_shed and config.workers.disable_load_monitoring:
+        yield "--worker-overload-shed needs the workers' reports; leave --disable-load-monitoring out"
 
 
 RULES: tuple[tuple[frozenset[str], Rule], ...] = (
@@ -180,11 +242,26 @@ RULES: tuple[tuple[frozenset[str], Rule], ...] = (
     (frozenset({"routing_key_headers"}), _routing_key_headers),
     (frozenset({"worker_urls"}), _worker_urls),
     (frozenset({"policy", "worker_urls"}), _power_of_two),
+    (
+        frozenset(
+            {"pd_disaggregation", "prefill", "decode", "worker_urls", "prefill_policy", "decode_policy"}
+        ),
+        _pairs,
+    ),
     (frozenset({"cache_index", "cache_boundaries"}), _cache_index),
+    (frozenset({"worker_overload_shed", "disable_load_monitoring"}), _shed),
+    (frozenset({"priority_scheduler_enabled", "priority_scheduler_config"}), _scheduler_file),
+    (
+        frozenset({"tenant_rate_limit_enabled", "tenant_rate_limit_config", "trust_tenant_header"}),
+        _tenants_file,
+    ),
+    (frozenset({"tenant_header_name"}), _tenant_header),
     (frozenset({"health_check_endpoint"}), _health_endpoint),
     (frozenset({"model_alias"}), _aliases),
     (frozenset({"retry_initial_backoff_ms", "retry_max_backoff_ms"}), _backoff),
     (frozenset({"api_key", "tenant_api_key"}), _tenant_keys),
     (frozenset({"control_plane_api_keys"}), _control_plane_keys),
     (frozenset({"prometheus_duration_buckets"}), _buckets),
+    (frozenset({"enable_trace", "otlp_traces_endpoint"}), _tracing),
+    *CONTROL_RULES,
 )

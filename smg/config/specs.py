@@ -63,6 +63,33 @@ class WorkerUrl:
         return self.base
 
 
+@dataclass(frozen=True, slots=True)
+class PrefillUrl:
+    """`URL [PORT|none]`: a prefill worker, and the port where SGLang hands KV caches over."""
+
+    url: WorkerUrl
+    bootstrap_port: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> PrefillUrl:
+        url, *ports = text.split()
+        if len(ports) > 1:
+            raise ValueError("a prefill worker is written URL, or URL and its bootstrap port")
+        port = ports[0].lower() if ports else "none"
+        if port == "none":
+            return cls(WorkerUrl.parse(url))
+        if not _PORT.fullmatch(port) or int(port) > 65535:
+            raise ValueError(f"{port!r} is not a bootstrap port; give a number up to 65535, or none")
+        return cls(WorkerUrl.parse(url), int(port))
+
+    @staticmethod
+    def begins(word: str) -> bool:
+        return "://" in word
+
+    def __str__(self) -> str:
+        return f"{self.url} {'none' if self.bootstrap_port is None else self.bootstrap_port}"
+
+
 def _scheme_problem(scheme: str) -> str:
     if scheme in _UNBUILT_SCHEMES:
         return f"{_UNBUILT_SCHEMES[scheme]} workers are not built yet; give an http:// or https:// URL"
@@ -129,6 +156,39 @@ class ModelAlias:
 
     def __str__(self) -> str:
         return f"{self.alias}={self.model}"
+
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SECRET_HEADERS = frozenset(
+    {
+        "authorization",
+        "cookie",
+        "proxy-authorization",
+        "x-api-key",
+        "x-goog-api-key",
+        "x-smg-admin-authorization",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextHeader:
+    """`header=key`: the header's value stands as `key` in the context of a request."""
+
+    header: str
+    key: str
+
+    @classmethod
+    def parse(cls, text: str) -> ContextHeader:
+        header, _, key = (part.strip() for part in text.partition("="))
+        if not _TOKEN.fullmatch(header) or not key:
+            raise ValueError("a context header is written header=key")
+        if header.lower() in _SECRET_HEADERS:
+            raise ValueError(f"{header} holds a secret, which no log may show")
+        return cls(header.lower(), key)
+
+    def __str__(self) -> str:
+        return f"{self.header}={self.key}"
 
 
 def resolve_aliases(pairs: Iterable[ModelAlias]) -> tuple[ModelAlias, ...]:

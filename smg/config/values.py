@@ -7,7 +7,7 @@ not 'x'`. Values of secret options are never shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -84,7 +84,8 @@ def split_words(text: str) -> list[str]:
 
 def _from_words(field: Field, words: Sequence[str]) -> tuple[object, ...]:
     read, problems = [], []
-    for position, word in enumerate(words, 1):
+    begins = field.option.begins_entry
+    for position, word in enumerate(words if begins is None else _joined(words, begins), 1):
         try:
             read.append(_from_word(field, word))
         except ValueError as problem:
@@ -93,6 +94,17 @@ def _from_words(field: Field, words: Sequence[str]) -> tuple[object, ...]:
     if problems:
         raise ValueError("; ".join(problems))
     return tuple(read)
+
+
+def _joined(words: Sequence[str], begins: Callable[[str], bool]) -> list[str]:
+    """Entries of several words, each as one text."""
+    entries: list[str] = []
+    for word in (word for text in words for word in text.split()):
+        if entries and not begins(word):
+            entries[-1] += " " + word
+        else:
+            entries.append(word)
+    return entries
 
 
 def _from_word(field: Field, word: str) -> object:

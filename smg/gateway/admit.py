@@ -10,7 +10,7 @@ from smg import errors
 from smg._fast import exchange as fast
 from smg._fast.exchange import Exchange
 from smg.admission.identity import Identity
-from smg.api import decisions
+from smg.api import decisions, realtime
 from smg.api.audio import FormReader, Transcription
 from smg.api.call import LARGE_BODY, Call, decode, is_json_type
 from smg.api.request_id import RequestIds, is_valid
@@ -18,7 +18,10 @@ from smg.api.surfaces import Surface
 from smg.telemetry import logs
 
 # Who reads the JSON of a surface, if not `decode`.
-DECODERS: dict[str, Callable[[Surface, bytes, Callable[[str], str]], Call]] = {"decisions": decisions.decode}
+DECODERS: dict[str, Callable[[Surface, bytes, Callable[[str], str]], Call]] = {
+    "decisions": decisions.decode,
+    "realtime": realtime.decode,
+}
 
 log = logs.get("admit")
 
@@ -61,9 +64,14 @@ class Admission:
         x.request_id = value if value is not None and is_valid(value) else self._ids.new(x.route.id_prefix)
 
     def identify(self, x: Exchange) -> None:
-        """Find the tenant, or raise 401. Comes before a byte of the body is read."""
+        """Find the tenant, or raise 400 or 401. Comes before a byte of the body is read."""
         identity = self._identity
-        x.tenant = identity.anonymous if identity.is_open else identity.identify(x.head.get(b"authorization"))
+        if not identity.is_open:
+            x.tenant = identity.identify(x.head.get(b"authorization"))
+        elif identity.tells_strangers_apart:
+            x.tenant = identity.stranger(x.head.get, x.peer)
+        else:
+            x.tenant = identity.anonymous
 
     def receive(self, x: Exchange) -> Awaitable[None]:
         """Begin to receive a JSON body; raises 400 for another kind of body."""

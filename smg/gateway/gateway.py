@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 from smg import errors
 from smg._fast.exchange import Exchange
+from smg.admission.permits import Permits
 from smg.gateway.admit import Admission
+from smg.gateway.explain import Explainer
+from smg.gateway.record import Recorder
 from smg.gateway.route import Router
+from smg.gateway.spend import Spending
 
 
 class Gateway:
-    """`pipe_above_bytes`: bodies larger than this may go to the worker unread; None: no body may."""
+    """`pipe_above_bytes`: bodies larger than this may go to the worker unread; None: no body may.
+    `spending`: tenants have budgets, and every body is read."""
 
-    __slots__ = ("_pipe_above", "admission", "record", "router")
+    __slots__ = ("_pipe_above", "admission", "explain", "permits", "record", "router", "spending")
 
     def __init__(
         self,
         admission: Admission,
         router: Router,
-        record: Callable[[Exchange], None],
+        record: Recorder,
         pipe_above_bytes: int | None,
+        permits: Permits,
+        explain: Explainer,
+        spending: Spending | None = None,
     ) -> None:
         self.admission = admission
         self.router = router
         self.record = record
-        self._pipe_above = pipe_above_bytes if pipe_above_bytes is not None else sys.maxsize
+        self.permits = permits
+        self.explain = explain
+        self.spending = spending
+        if spending is not None or pipe_above_bytes is None:
+            pipe_above_bytes = sys.maxsize
+        self._pipe_above = pipe_above_bytes
 
     def may_pipe(self, x: Exchange) -> bool:
         """May the body go to the worker as it arrives, unparsed? Nothing of it is checked then."""

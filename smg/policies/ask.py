@@ -24,15 +24,32 @@ class Ticket(Protocol):
 
 
 class Ask:
-    """One attempt to place a call. `get` finds a request header by its lower-case name."""
+    """One attempt to place a call. `get` finds a request header by its lower-case name.
 
-    __slots__ = ("_get", "_key", "_key_names", "_tokens", "call", "ticket", "why")
+    What the policy leaves here for whoever counts its choices: `branch`, the policy and its reason; of a
+    prompt it has looked up the size, the longest match, and what the chosen worker holds, in bytes.
+    """
+
+    __slots__ = (
+        "_get",
+        "_key",
+        "_key_names",
+        "_tokens",
+        "branch",
+        "call",
+        "held_bytes",
+        "matched_bytes",
+        "prompt_bytes",
+        "ticket",
+        "why",
+    )
 
     def __init__(self, call: Call, get: hints.Get, key_names: Sequence[bytes] = ()) -> None:
         self.call = call
         self.ticket: Ticket | None = None
-        # A list when somebody wants to know what was weighed.
-        self.why: list[str] | None = None
+        self.why = call.why
+        self.branch: tuple[str, str] | None = None
+        self.prompt_bytes = self.matched_bytes = self.held_bytes = 0
         self._get = get
         self._key_names = (*key_names, hints.ROUTING_KEY) if key_names else (hints.ROUTING_KEY,)
         self._tokens: array[int] | tuple[()] | None = _UNREAD

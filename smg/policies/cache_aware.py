@@ -8,12 +8,20 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from smg.policies.ask import Ask
+from smg.policies.divert import Divert
 from smg.policies.load import in_flight, lightest
 from smg.policies.prefix_index import Prompt, prompt_of
 from smg.workers.worker import Worker
 
 _LEAST_MARGIN = 4.0
 _DEVIATIONS = 2.0
+_FEW = 4
+"""From so many holders on it is worth while to make a set of the candidates."""
+
+MATCH = ("cache_aware", "tree_match")
+SPILL = ("cache_aware", "spill")
+NO_MATCH = ("cache_aware", "expected_wait_fallback")
+NO_PROMPT = ("cache_aware", "no_prompt")
 
 
 class Index(Protocol):
@@ -65,9 +73,11 @@ class Spill:
 
 
 class CacheAware:
-    """`threshold`: the share of a prompt that must be held for affinity to count."""
+    """`threshold`: the share of a prompt that must be held for affinity to count. `divert` sees to it that
+    new workers get prompts too."""
 
     reads_body = True
+    divert: Divert | None = None
 
     def __init__(self, index: Index, threshold: float, spill: Spill, rng: random.Random) -> None:
         self.index = index
@@ -78,19 +88,37 @@ class CacheAware:
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         prompt = prompt_of(ask)
         if prompt is None:
+            ask.branch = NO_PROMPT
             return lightest(candidates, in_flight, self._random)
         matched, holders = self.index.best(prompt)
-        worker = None
-        if matched > self._threshold * prompt.size:
-            holders = [w for w in holders if w in candidates]
-            if holders:
-                worker = lightest(holders, in_flight, self._random)
-                if self._spill.is_past(worker, candidates):
-                    worker = None
+        worker = self._holder(matched, holders, prompt, candidates, ask)
         if worker is None:
-            worker = lightest(candidates, in_flight, self._random)
+            free = self.divert.admit(candidates) if self.divert is not None else candidates
+            worker = lightest(free, in_flight, self._random)
+        held = matched if worker in holders else 0
+        if self.divert is not None:
+            self.divert.sent(worker, max(prompt.size - held, 0), candidates)
         self.index.insert(prompt, worker)
+        ask.prompt_bytes, ask.matched_bytes, ask.held_bytes = prompt.size, matched, held
         return worker
+
+    def _holder(
+        self, matched: int, holders: list[Worker], prompt: Prompt, candidates: Sequence[Worker], ask: Ask
+    ) -> Worker | None:
+        """Who holds enough of the prompt and has room, or a new worker in its place; None: nobody."""
+        ask.branch = NO_MATCH
+        if matched <= self._threshold * prompt.size:
+            return None
+        allowed = candidates if len(holders) < _FEW else set(candidates)
+        holders = [w for w in holders if w in allowed]
+        if not holders:
+            return None
+        worker = lightest(holders, in_flight, self._random)
+        if self._spill.is_past(worker, candidates):
+            ask.branch = SPILL
+            return None
+        ask.branch = MATCH
+        return (self.divert.instead(matched, candidates, ask) if self.divert is not None else None) or worker
 
     def placed(self, worker: Worker, ask: Ask) -> None:
         """Somebody else has chosen the worker."""
@@ -100,3 +128,5 @@ class CacheAware:
 
     def forget(self, worker: Worker) -> None:
         self.index.forget(worker)
+        if self.divert is not None:
+            self.divert.forget(worker)

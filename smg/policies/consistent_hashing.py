@@ -9,6 +9,11 @@ from smg._fast.ring import MAX_WORKERS, Ring, place_of
 from smg.policies.ask import Ask
 from smg.workers.worker import Worker
 
+TARGET_HIT = ("consistent_hashing", "target_worker_hit")
+TARGET_MISS = ("consistent_hashing", "target_worker_miss")
+KEY_HIT = ("consistent_hashing", "routing_key_hit")
+RANDOM = ("consistent_hashing", "random_fallback")
+
 
 class WorkerRing:
     """The ring with workers in place of numbers; workers join as they are seen."""
@@ -57,10 +62,14 @@ class ConsistentHashing:
 
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         if ask.target is not None:
-            return _named(ask.target, candidates)
+            named = _named(ask.target, candidates)
+            ask.branch = TARGET_HIT if named is not None else TARGET_MISS
+            return named
         key = ask.key or ask.origin
         if key is None:
+            ask.branch = RANDOM
             return self._random.choice(candidates)
+        ask.branch = KEY_HIT
         return self._ring.pick(place_of(key), candidates)
 
     def forget(self, worker: Worker) -> None:

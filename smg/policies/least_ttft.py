@@ -82,7 +82,7 @@ class LeastTtft:
                 if self._random.random() * equals < 1:
                     best = i
         if ask.why is not None:
-            ask.why.append(_explained(waits, path.size if path is not None else 0))
+            ask.why.terms = _explained(waits, path.size if path is not None else 0)
         self._send(candidates[best], ask, path, now)
         return candidates[best]
 
@@ -110,6 +110,8 @@ class LeastTtft:
         self._cost_s += (1 - _FORGET) * (prefill.cost_s(believed) - self._cost_s)
         number = next(self._numbers)
         prefill.send(number, missing, now)
+        size = path.size if path is not None else 0
+        ask.prompt_bytes, ask.matched_bytes, ask.held_bytes = size, size - believed, size - believed
         ask.ticket = _Sent(self, prefill, number)
         if path is not None:
             self._caches.use(path, worker, believed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from smg.policies.ask import Ask, Ticket
@@ -13,6 +13,13 @@ from smg.workers.worker import Worker
 
 MAX_KEYS = 1_000_000
 CANDIDATES = 2
+# A key that is in use is renewed so many times in its idle time.
+RENEWED = 4
+
+KEPT = ("manual", "occupied_hit")
+MOVED = ("manual", "occupied_miss")
+NEW = ("manual", "vacant")
+NO_KEY = ("manual", "no_routing_id")
 
 Chooser = Callable[[Sequence[Worker], Ask], Worker | None]
 Told = Callable[[Worker, Ask], None]
@@ -26,22 +33,43 @@ class Delegate(Protocol):
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None: ...
 
 
-class Pin:
-    """Where a key's requests go: the worker in use first, and one it came from."""
+class SharedKeys(Protocol):
+    """Where keys have their workers (URLs), known to several gateways."""
 
-    __slots__ = ("counted_at", "in_flight", "used_at", "workers")
+    def find(self, key: bytes) -> Awaitable[str | None] | None:
+        """None at once when nobody can be asked."""
+
+    def claim(self, key: bytes, worker: str, others: Callable[[str], None] | None = None) -> None:
+        """Write it down in the background; with `others`, another gateway's choice is kept and told."""
+
+
+class Pin:
+    """Where a key's requests go: the worker in use first, and one it came from. `elsewhere`: the worker that
+    another gateway has chosen."""
+
+    __slots__ = ("counted_at", "elsewhere", "in_flight", "told_at", "used_at", "workers")
 
     def __init__(self, used_at: float) -> None:
         self.workers: list[Worker] = []
         self.used_at = used_at
         self.in_flight = 0
         self.counted_at: Worker | None = None
+        self.elsewhere: str | None = None
+        self.told_at = used_at
 
 
 class Pins:
-    """All keys, the least recently used first. `idle_s`: how long an unused key is remembered."""
+    """All keys, the least recently used first. `idle_s`: how long an unused key is remembered. `shared`:
+    where other gateways have the same keys."""
 
-    def __init__(self, idle_s: float, clock: Callable[[], float], limit: int = MAX_KEYS) -> None:
+    def __init__(
+        self,
+        idle_s: float,
+        clock: Callable[[], float],
+        limit: int = MAX_KEYS,
+        shared: SharedKeys | None = None,
+    ) -> None:
+        self.shared = shared
         self._idle_s = idle_s
         self._clock = clock
         self._limit = limit
@@ -51,6 +79,18 @@ class Pins:
 
     def __len__(self) -> int:
         return len(self._pins)
+
+    async def recall(self, key: bytes, ask: Ask) -> None:
+        """Before a key is placed that is not known here: ask whether another gateway knows it."""
+        pin = self._pins.get(key)
+        if self.shared is None or (pin is not None and not self._is_stale(pin, self._clock())):
+            return
+        asked = self.shared.find(_shared_key(key, ask))
+        worker = await asked if asked is not None else None
+        if worker is not None:
+            pin = self._find(key, self._clock())
+            if not pin.workers:
+                pin.elsewhere = worker
 
     def place(
         self,
@@ -67,16 +107,38 @@ class Pins:
         now = self._clock()
         pin = self._find(key, now)
         worker = next((w for w in pin.workers if w in candidates), None)
+        if pin.elsewhere is not None:
+            worker = next((w for w in candidates if w.url == pin.elsewhere), worker)
+            pin.elsewhere = None
+        branch = KEPT
         if worker is None:
+            branch = MOVED if pin.workers else NEW
             worker = choose(candidates, ask)
             if worker is None:
                 return None
         elif kept is not None:
             kept(worker, ask)
+        ask.branch = branch
+        if self.shared is not None:
+            self._tell(self.shared, key, pin, worker, ask, now)
         if not pin.workers or pin.workers[0] is not worker:
             pin.workers = [worker, *(w for w in pin.workers if w is not worker)][:CANDIDATES]
         ask.ticket = _Held(self, pin, worker, ask.ticket)
         return worker
+
+    def _tell(self, shared: SharedKeys, key: bytes, pin: Pin, worker: Worker, ask: Ask, now: float) -> None:
+        """Let the others know of a new or moved key, and now and then that it is still in use."""
+        if ask.branch is NEW:
+
+            def others(chosen: str) -> None:
+                pin.elsewhere = chosen
+
+            shared.claim(_shared_key(key, ask), worker.url, others)
+        elif ask.branch is MOVED or now - pin.told_at > self._idle_s / RENEWED:
+            shared.claim(_shared_key(key, ask), worker.url)
+        else:
+            return
+        pin.told_at = now
 
     def _find(self, key: bytes, now: float) -> Pin:
         pins = self._pins
@@ -91,6 +153,11 @@ class Pins:
 
     def _is_stale(self, pin: Pin, now: float) -> bool:
         return pin.in_flight == 0 and now - pin.used_at > self._idle_s
+
+
+def _shared_key(key: bytes, ask: Ask) -> bytes:
+    """Workers are those of a model."""
+    return b"%b\0%b" % ((ask.call.model or "").encode(), key)
 
 
 class _Held:
@@ -142,8 +209,17 @@ class Manual:
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         key = ask.key
         if key is None:
+            ask.branch = NO_KEY
             return self._any(candidates, ask)
         return self._pins.place(key, candidates, ask, self._assign)
+
+    def share(self, keys: SharedKeys) -> None:
+        """Other gateways have the same keys."""
+        self._pins.shared = keys
+
+    async def recall(self, ask: Ask) -> None:
+        if ask.key is not None:
+            await self._pins.recall(ask.key, ask)
 
     def _any(self, candidates: Sequence[Worker], ask: Ask) -> Worker:
         return self._random.choice(candidates)
@@ -163,21 +239,26 @@ class Sticky:
     """
 
     reads_body = True
-    __slots__ = ("_kept", "_key_of", "_pins", "_policy")
+    __slots__ = ("_kept", "_key_of", "_pins", "within")
 
     def __init__(self, policy: Delegate, pins: Pins, key_of: Callable[[Ask], bytes | None]) -> None:
-        self._policy = policy
+        self.within = policy
         self._pins = pins
         self._key_of = key_of
         self._kept: Told | None = getattr(policy, "placed", None)
 
     def forget(self, worker: Worker) -> None:
-        forget = getattr(self._policy, "forget", None)
+        forget = getattr(self.within, "forget", None)
         if forget is not None:
             forget(worker)
 
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         key = self._key_of(ask)
         if key is None:
-            return self._policy.choose(candidates, ask)
-        return self._pins.place(key, candidates, ask, self._policy.choose, self._kept)
+            return self.within.choose(candidates, ask)
+        return self._pins.place(key, candidates, ask, self.within.choose, self._kept)
+
+    async def recall(self, ask: Ask) -> None:
+        key = self._key_of(ask)
+        if key is not None:
+            await self._pins.recall(key, ask)

@@ -13,6 +13,10 @@ from smg.policies.load import in_flight, lightest
 from smg.policies.prefix_index import TEXT_BYTES_PER_TOKEN, prompt_of
 from smg.workers.worker import Worker
 
+RING_HIT = ("prefix_hash", "ring_hit")
+CROWDED = ("prefix_hash", "fallback_least_load")
+NO_KEY = ("prefix_hash", "no_routing_key")
+
 
 class PrefixHash:
     """`count`: tokens of the head, or four times as many characters; with `boundaries` the deepest one that
@@ -39,11 +43,14 @@ class PrefixHash:
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         place = self._place(ask)
         if place is None:
+            ask.branch = NO_KEY
             return lightest(candidates, in_flight, self._random)
+        ask.branch = RING_HIT
         worker = self._ring.pick(place, candidates)
         most = self._most(candidates)
         if worker is None or worker.load <= most:
             return worker
+        ask.branch = CROWDED
         free = [w for w in candidates if w.load <= most]
         return lightest(free or candidates, in_flight, self._random)
 

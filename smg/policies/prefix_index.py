@@ -6,6 +6,7 @@ sent there" inserts and forgets here.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Sequence
 
@@ -67,15 +68,26 @@ class PrefixIndex:
         self._slots: dict[Worker, int] = {}
         self._workers: dict[int, Worker] = {}
         self._free = list(range(MAX_WORKERS - 1, -1, -1))
+        self._leaving: list[int] = []
         self._depths = array("i", [0]) * MAX_WORKERS
 
     def slot(self, worker: Worker) -> int | None:
         """The worker's place; None when there are more workers than places."""
         slot = self._slots.get(worker)
-        if slot is None and self._free:
-            slot = self._slots[worker] = self._free.pop()
-            self._workers[slot] = worker
+        if slot is None:
+            slot = self._take_slot()
+            if slot is not None:
+                self._slots[worker] = slot
+                self._workers[slot] = worker
         return slot
+
+    def _take_slot(self) -> int | None:
+        # The tree forgets a worker little by little; until then its slot is only taken for want of another.
+        if self._leaving and (not self._free or not self._tree.sweeping):
+            self._tree.sweep(sys.maxsize)
+            self._free += self._leaving
+            self._leaving.clear()
+        return self._free.pop() if self._free else None
 
     def forget(self, worker: Worker) -> None:
         """The worker is gone, and with it what it held."""
@@ -84,7 +96,7 @@ class PrefixIndex:
             del self._workers[slot]
             self._tree.remove_worker(slot)
             self._text.remove_worker(slot)
-            self._free.append(slot)
+            self._leaving.append(slot)
 
     def best(self, prompt: Prompt) -> tuple[int, list[Worker]]:
         """The longest stored prefix, in bytes of text, and the workers that hold it."""

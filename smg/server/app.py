@@ -7,6 +7,7 @@ every answer carries.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -17,7 +18,7 @@ from smg.server.admin.fanout import Fanout
 from smg.server.admin.loads import LoadRoutes
 from smg.server.admin.workers import WorkerRoutes
 from smg.server.cors import Cors
-from smg.server.deps import MAX_ADMIN_BODY_BYTES, Deps, Handler, error_answer, header_bytes
+from smg.server.deps import MAX_ADMIN_BODY_BYTES, Deps, Handler, error_answer, request_id_of
 from smg.server.models import ModelRoutes
 from smg.server.openapi import OpenApi
 from smg.server.public import InfoRoutes, ProbeRoutes
@@ -28,11 +29,19 @@ log = logs.get(__name__)
 _SHOWN_CHARACTERS = 1024
 
 
-def build_app(deps: Deps) -> web.Application:
+class Part(Protocol):
+    """Some routes that belong together."""
+
+    def routes(self) -> list[web.RouteDef]: ...
+
+
+def build_app(deps: Deps, *further: Part) -> web.Application:
     """Everything on the main port that the fast path leaves to aiohttp; needs a running loop."""
     app = _make_app(deps)
     for part in (ProbeRoutes, InfoRoutes, ModelRoutes, WorkerRoutes, Fanout, LoadRoutes, OpenApi):
         app.add_routes(part(deps).routes())
+    for one in further:
+        app.add_routes(one.routes())
     serve = deps.serve if deps.serve is not None else _not_served
     app.add_routes([web.post(path, serve) for path in deps.data_plane_paths])
     return app
@@ -76,8 +85,7 @@ def _common_headers(
         # What the library is called and which version it has is nobody's business.
         response.headers.popall("Server", None)
         if RESPONSE_HEADER not in response.headers:
-            request_id = request_ids.choose(lambda name: header_bytes(request, name.decode()), request.path)
-            response.headers[RESPONSE_HEADER] = request_id
+            response.headers[RESPONSE_HEADER] = request_id_of(request, request_ids)
         if cors.is_on and "Access-Control-Allow-Origin" not in response.headers:
             for name, value in cors.headers(request.headers.get("Origin")):
                 response.headers.add(name, value)

@@ -13,6 +13,7 @@ from aiohttp import web
 from smg import errors
 from smg.admission.identity import Identity
 from smg.api.request_id import RequestIds
+from smg.server.admin.audit import Audit
 from smg.server.admin.auth import AdminGuard
 from smg.server.cors import Cors
 from smg.workers.engine import EngineClient
@@ -24,6 +25,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MAX_ADMIN_BODY_BYTES = 1 << 20
 BODY_TIMEOUT_S = 30.0
+
+_REQUEST_ID = web.RequestKey("request_id", str)
 
 T = TypeVar("T")
 
@@ -46,6 +49,7 @@ class Deps:
     not_ready_reason: Callable[[], str | None]
     data_plane_paths: tuple[str, ...] = ()
     serve: Handler | None = None
+    audit: Audit | None = None
 
     @property
     def prober(self) -> Prober:
@@ -55,10 +59,22 @@ class Deps:
         """`handler` for administrators only; the body is not read before that is known."""
 
         async def checked(request: web.Request) -> web.StreamResponse:
-            self.guard.check(header_bytes(request, "Authorization"))
+            authorization = header_bytes(request, "Authorization")
+            if self.audit is not None:
+                return await self.audit.follow(request, authorization, handler)
+            await self.guard.check(authorization)
             return await handler(request)
 
         return checked
+
+
+def request_id_of(request: web.Request, request_ids: RequestIds) -> str:
+    """The ID of a request, the same however often it is asked for."""
+    if _REQUEST_ID not in request:
+        request[_REQUEST_ID] = request_ids.choose(
+            lambda name: header_bytes(request, name.decode()), request.path
+        )
+    return request[_REQUEST_ID]
 
 
 def header_bytes(request: web.BaseRequest, name: str) -> bytes | None:

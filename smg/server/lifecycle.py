@@ -1,5 +1,5 @@
-"""The life of a gateway: its parts are built (compose.py) and run in the order they need each other, and taken
-down again."""
+"""The life of a gateway: its parts are built (compose.py) and run in the order they need each other, and
+taken down again."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ import uvloop
 from aiohttp import web
 
 from smg._fast.front import Front
+from smg._fast.head import MAX_HEAD_BYTES
 from smg._fast.ingress import Ingress
 from smg._fast.limits import Counts
 from smg.api.surfaces import SURFACES
 from smg.backends.http import tls_context
 from smg.config.model import Config
-from smg.server import compose
+from smg.server import compose, compose_admission, compose_control, compose_pairs, compose_state
 from smg.server.app import build_app, build_probe_app
 from smg.server.deps import Deps
 from smg.server.handover import handing_over
 from smg.server.listener import Listener, StartError, server_tls, tcp_sockets, unix_socket
-from smg.server.measures import build_metrics_app, watch
+from smg.server.measures import Watch, build_metrics_app, count_routes
+from smg.server.plugs import plug_loads, plug_probes, plug_router
 from smg.telemetry import logs
 from smg.telemetry.metrics import Metrics
+from smg.telemetry.spans import SpanSender
 from smg.workers.engine import EngineClient, open_session
-from smg.workers.load import LoadMonitor
+from smg.workers.wedge import WedgeWatch
 
 log = logs.get("lifecycle")
 
@@ -99,6 +102,7 @@ class Server:
         self._listener = Listener()
         self._runners: list[web.AppRunner] = []
         self._background: list[asyncio.Task[None]] = []
+        self._spans: SpanSender | None = None
 
     async def start(self) -> None:
         """Listen at once; workers register in the background. Raises `StartError`."""
@@ -109,25 +113,52 @@ class Server:
         client = EngineClient(session, tls)
         self.registry = compose.registry(self.config, self.limits, self.counts, tls)
         self.registrar = compose.registrar(self.config, self.registry, client, self.metrics)
-        deps = compose.deps(self.config, self.registry, self.registrar, client, lambda: self.draining)
-        runner = await self._runner(build_app(deps))
+        tokens = compose_control.tokens(self.config, session)
+        deps = compose.deps(self.config, self.registry, self.registrar, client, lambda: self.draining, tokens)
+        if tokens is not None:
+            self._run(tokens.run(), "issuer keys")
+        link = self.link = compose_state.link(self.config, self.metrics)
+        if link is not None:
+            self._run(link.run(), "shared state")
+        router = self.router = compose.router(self.config, self.registry, link)
+        self.guards = compose_admission.guards(
+            self.config, self.registry, asyncio.get_running_loop(), compose_state.budgets(link)
+        )
+        self.realtime = compose.realtime(self.config, deps, router, self.guards, self.metrics)
+        self.calls = compose.realtime_calls(deps, self.realtime)
+        console = compose.console(deps, self.metrics, self.guards)
+        app = build_app(deps, self.realtime, self.calls, console)
+        count_routes(app, self.metrics)
+        runner = await self._runner(app)
         assert runner.server is not None
+        spans = self._spans = compose.span_sender(self.config, self.metrics)
         self.front = Front(
             self.limits,
             self.counts,
             routes={surface.path.encode(): surface for surface in SURFACES},
-            serve=compose.serving(self.config, deps, self.metrics),
+            serve=compose.serving(self.config, deps, self.metrics, router, self.guards, spans),
             refuse=compose.refuse,
             make_fallback=handing_over(runner.server, lambda: self.draining),
         )
-        watch(self.metrics, self.counts, self.registry, self.front)
+        self._watch = Watch(self.metrics, self.counts, self.registry, self.front)
+        plug_router(self.metrics, router)
+        plug_probes(self.metrics, self.registrar)
+        compose_admission.plug_admission(self.metrics, self.guards)
+        self._run(console.run(), "console")
         await self._listen(sockets, deps)
         if not self.config.workers.disable_load_monitoring:
-            monitor = LoadMonitor(
-                self.registry, client, self.registrar.prober.key_of, self.config.workers.load_monitor_interval
-            )
+            monitor = compose.load_monitor(self.config, self.registry, self.registrar, client, router)
+            plug_loads(self.metrics, monitor)
             self._run(monitor.run(), "load monitor")
+        if self.config.protection.worker_wedge_secs:
+            wedges = WedgeWatch(self.registry, self.config.protection.worker_wedge_secs)
+            self._run(wedges.run(), "wedge watch")
         self.registrar.add_configured()
+        discovery = compose_control.discovery(self.config, self.registry, self.registrar, self.metrics)
+        if discovery is not None:
+            self._run(discovery.run(), "discovery")
+        for spec in compose_pairs.specs(self.config):
+            self.registrar.add(spec)
         log.info(
             "listening", urls=self._listener.urls, workers=[str(u) for u in self.config.workers.worker_urls]
         )
@@ -148,6 +179,7 @@ class Server:
         self.front.close_idle()
         while self.front.busy and not self.cut.is_set() and asyncio.get_running_loop().time() < deadline:
             await self._cut_within(0.02)
+        await self.realtime.close()
         self.front.abort_all()
         log.info("drained")
 
@@ -168,6 +200,14 @@ class Server:
             await runner.cleanup()
         if hasattr(self, "_session"):
             await self._session.close()
+        if hasattr(self, "_watch"):
+            self._watch.close()
+        if hasattr(self, "calls"):
+            await self.calls.close()
+        if hasattr(self, "guards"):
+            self.guards.close()
+        if self._spans is not None:
+            await asyncio.to_thread(self._spans.close)
         self.limits.close()
 
     def _run(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -197,17 +237,27 @@ class Server:
             tls = server_tls(listen.tls_cert_path, listen.tls_key_path)
         await self._listener.start(functools.partial(Ingress, self.front), sockets, tls)  # type: ignore[arg-type]
         metrics_host = telemetry.prometheus_host or ("::" if ":" in listen.host else "0.0.0.0")
-        await self._side_port(build_metrics_app(self.metrics), metrics_host, telemetry.prometheus_port)
+        metrics_app = build_metrics_app(self.metrics)
+        await self._side_port(metrics_app, metrics_host, telemetry.prometheus_port, "--prometheus-port")
         if listen.health_check_port is not None:
-            await self._side_port(build_probe_app(deps), listen.host, listen.health_check_port)
+            probe_app, port = build_probe_app(deps), listen.health_check_port
+            await self._side_port(probe_app, listen.host, port, "--health-check-port")
 
-    async def _side_port(self, app: web.Application, host: str, port: int) -> None:
+    async def _side_port(self, app: web.Application, host: str, port: int, option: str) -> None:
         runner = await self._runner(app)
-        for one in tcp_sockets(host, port):
+        for one in tcp_sockets(host, port, option):
             await web.SockSite(runner, one).start()
 
     async def _runner(self, app: web.Application) -> web.AppRunner:
-        runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+        runner = web.AppRunner(
+            app,
+            handle_signals=False,
+            access_log=None,
+            shutdown_timeout=1.0,
+            # The ingress has measured the head already, and tokens with many roles are long.
+            max_line_size=MAX_HEAD_BYTES,
+            max_field_size=MAX_HEAD_BYTES,
+        )
         await runner.setup()
         self._runners.append(runner)
         return runner

@@ -16,8 +16,11 @@ class StartError(Exception):
     """The gateway cannot start; the text is a sentence for the person who started it."""
 
 
-def tcp_sockets(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets for every address of `host`; SO_REUSEADDR, so that a restart needs no wait."""
+def tcp_sockets(host: str, port: int, option: str = "--port") -> list[socket.socket]:
+    """Listening sockets for every address of `host`; SO_REUSEADDR, so that a restart needs no wait.
+
+    Raises `StartError`, which names the `option` that the port is from.
+    """
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
@@ -34,15 +37,15 @@ def tcp_sockets(host: str, port: int) -> list[socket.socket]:
         except OSError as error:
             for each in sockets:
                 each.close()
-            raise StartError(_bind_problem(host, port, error)) from None
+            raise StartError(_bind_problem(host, port, option, error)) from None
     return sockets
 
 
-def _bind_problem(host: str, port: int, error: OSError) -> str:
+def _bind_problem(host: str, port: int, option: str, error: OSError) -> str:
     import errno
 
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} is taken: another program listens there; end it or choose another --port"
+        return f"port {port} is taken: another program listens there; end it or choose another {option}"
     if error.errno == errno.EACCES:
         return f"port {port} needs rights this user does not have; choose one above 1023"
     return f"cannot listen on {host}:{port}: {error.strerror}"

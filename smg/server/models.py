@@ -82,7 +82,7 @@ class ModelRoutes:
         headers = {}
         if worker.provider == "anthropic":
             headers = {"x-api-key": key, "anthropic-version": ANTHROPIC_VERSION}
-        url = worker.url + "/v1/models"
+        url = worker.base_url + "/v1/models"
         try:
             answer = await self._deps.client.get(url, key, PROVIDER_TIMEOUT_S, headers=headers)
             content = answer.json() if answer.is_ok else None

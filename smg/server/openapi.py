@@ -26,7 +26,8 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 
 class Described(msgspec.Struct, frozen=True):
     """A route that is not of the data plane. `further`: statuses with an answer of the route's own beside
-    `status`; `body`: the schema of its request; `is_admin`: it needs an administrator's key."""
+    `status`; `body`: the schema of its request; `query`: names of what its target must say; `is_admin`: it
+    needs an administrator's key, `is_keyed`: a client's."""
 
     summary: str
     tag: str
@@ -35,7 +36,9 @@ class Described(msgspec.Struct, frozen=True):
     further: Mapping[int, str] = {}
     body: str | None = None
     body_is_optional: bool = False
+    query: tuple[str, ...] = ()
     is_admin: bool = False
+    is_keyed: bool = False
     raised: Raised = tuple
 
 
@@ -95,12 +98,14 @@ def _operation(method: str, path: str, described: Described) -> Json:
         "operationId": "_".join((method, *words)),
         "summary": described.summary,
         "tags": [described.tag],
-        "security": [{}, {"key": []}] if described.is_admin else [],
+        "security": [{}, {"key": []}] if described.is_admin or described.is_keyed else [],
         "responses": responses | failures,
     }
-    if names := _PARAMETER.findall(path):
+    places = [("path", name) for name in _PARAMETER.findall(path)]
+    if places := [*places, *(("query", name) for name in described.query)]:
         operation["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+            {"name": name, "in": place, "required": True, "schema": {"type": "string"}}
+            for place, name in places
         ]
     if described.body is not None:
         schema = reference(described.body) if described.body else {"type": "object"}
@@ -160,6 +165,33 @@ def _change_failures() -> Iterator[errors.GatewayError]:
     yield from _worker_failures()
 
 
+def _realtime_failures() -> Iterator[errors.GatewayError]:
+    yield errors.unauthorized("", wrong_key=False)
+    yield errors.invalid_tenant_header("", 1)
+    yield from errors.no_permit()
+    yield errors.model_not_found("")
+    yield errors.no_available_workers("")
+    yield errors.call_upstream_connection_failed()
+    yield errors.realtime_refused(502)
+
+
+def _socket_failures() -> Iterator[errors.GatewayError]:
+    yield from _realtime_failures()
+    yield errors.missing_realtime_model()
+    yield errors.no_upgrade()
+    yield errors.origin_not_allowed()
+
+
+def _call_failures() -> Iterator[errors.GatewayError]:
+    yield from _realtime_failures()
+    yield from _body_failures()
+    for code in ("missing_model", "missing_sdp", "invalid_sdp", "invalid_session_json"):
+        yield errors.invalid_call(code, "")
+    yield errors.invalid_call("invalid_content_type", "")
+    yield errors.invalid_call("invalid_multipart", "")
+    yield errors.webrtc_not_supported()
+
+
 _WORKER = "/workers/{worker_id}"
 _PARTIAL = {206: "Some of the workers failed."}
 _NOT_READY = {503: "Not ready, with the reason."}
@@ -185,6 +217,25 @@ ROUTES: Mapping[tuple[str, str], Described] = {
     ("get", "/v1/models/{model}"): Described(
         "One model; its name may contain slashes", "models", raised=lambda: [errors.model_not_found("")]
     ),
+    ("get", "/v1/realtime"): Described(
+        "A realtime session, by WebSocket",
+        "inference",
+        101,
+        kind=TEXT,
+        query=("model",),
+        is_keyed=True,
+        raised=_socket_failures,
+    ),
+    ("post", "/v1/realtime/calls"): Described(
+        "The offer of a WebRTC call, and its answer; an offer in SDP names the model in the query",
+        "inference",
+        201,
+        kind="application/sdp",
+        is_keyed=True,
+        raised=_call_failures,
+    ),
+    ("get", "/console"): Described("A page for people who watch the gateway", "admin", kind="text/html"),
+    ("get", "/console/data"): Described("What the page shows", "admin", is_admin=True),
     ("get", "/workers"): Described("Every worker", "admin", is_admin=True),
     ("post", "/workers"): Described(
         "Add a worker",
@@ -212,6 +263,13 @@ ROUTES: Mapping[tuple[str, str], Described] = {
         raised=_change_failures,
     ),
     ("delete", _WORKER): Described("Remove a worker", "admin", 202, is_admin=True, raised=_worker_failures),
+    ("post", _WORKER + "/drain"): Described(
+        "Remove a worker when it is idle, and wait for that",
+        "admin",
+        further={202: "It still has requests when the time, `timeout_secs`, is up."},
+        is_admin=True,
+        raised=_worker_failures,
+    ),
     ("post", "/flush_cache"): Described(
         "Empty the workers' caches", "admin", further=_PARTIAL, is_admin=True
     ),

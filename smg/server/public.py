@@ -48,7 +48,7 @@ class ProbeRoutes:
     async def ready(self, request: web.Request) -> web.Response:
         registry = self._deps.registry
         reason = self._deps.not_ready_reason()
-        if reason is None and not registry.ready_count:
+        if reason is None and not registry.can_serve:
             reason = "insufficient healthy workers"
         if reason is not None:
             return json_answer({"status": "not ready", "reason": reason}, status=503)
@@ -91,7 +91,9 @@ class InfoRoutes:
 
     def _engines(self) -> list[Worker]:
         ready = [w for w in self._deps.registry.all() if w.status is Status.READY]
-        return [w for w in ready if not w.is_external]
+        # Of several ranks at one address one is enough.
+        engines = {w.base_url: w for w in reversed(ready) if not w.is_external}
+        return list(engines.values())[::-1]
 
     async def _pass_on(self, timeout_s: float, *paths: str) -> web.Response:
         """The answer of the least busy engine that gives one."""
@@ -118,10 +120,10 @@ class InfoRoutes:
     async def _ask(self, worker: Worker, timeout_s: float, paths: tuple[str, ...]) -> Answer:
         """Engines know a route under its old name, its new one, or both."""
         key = self._deps.prober.key_of(worker)
-        answer = await self._deps.client.get(worker.url + paths[0], key, timeout_s)
+        answer = await self._deps.client.get(worker.base_url + paths[0], key, timeout_s)
         for path in paths[1:]:
             if answer.status == 404:
-                answer = await self._deps.client.get(worker.url + path, key, timeout_s)
+                answer = await self._deps.client.get(worker.base_url + path, key, timeout_s)
         return answer
 
     async def _scrape_all(self) -> list[tuple[str, str]]:
@@ -138,13 +140,13 @@ class InfoRoutes:
                     return
                 try:
                     answer = await self._deps.client.get(
-                        worker.url + "/metrics", key, METRICS_TIMEOUT_S, limit=MAX_ANSWER_BYTES
+                        worker.base_url + "/metrics", key, METRICS_TIMEOUT_S, limit=MAX_ANSWER_BYTES
                     )
                 except EngineError:
                     return
             if answer.is_ok:
                 size += len(answer.body)
-                texts.append((worker.url, answer.body.decode("utf-8", "replace")))
+                texts.append((worker.base_url, answer.body.decode("utf-8", "replace")))
 
         await asyncio.gather(*(scrape(worker) for worker in self._engines()))
         return sorted(texts)

@@ -40,6 +40,8 @@ _LEVEL_NAMES = {
 }
 # Visible ASCII without the quotation mark and the equals sign.
 _PLAIN = re.compile(r"[!#-<>-~]+")
+_CREDENTIALS = re.compile(r"(?<=://)[^\s/\"\\]+(?=@)")
+_BEARER = re.compile(r"(bearer +)[^\s\"\\]+", re.IGNORECASE)
 _OWN_MEMBERS = frozenset({"timestamp", "level", "message", "target", "traceback"})
 
 
@@ -58,6 +60,14 @@ class Log:
     def shows_info(self) -> bool:
         """Is INFO written? Saves hot paths the making of the fields."""
         return self._logger.isEnabledFor(logging.INFO)
+
+    @property
+    def shows_debug(self) -> bool:
+        """Is DEBUG written?"""
+        return self._logger.isEnabledFor(logging.DEBUG)
+
+    def always_shows_info(self) -> None:
+        self._logger.setLevel(logging.INFO)
 
     def debug(self, message: str, /, **fields: object) -> None:
         if self._logger.isEnabledFor(logging.DEBUG):
@@ -93,6 +103,13 @@ class Log:
 def get(name: str) -> Log:
     """The logger of a module (`__name__`) or of a topic, which gets `smg.` in front."""
     return Log(logging.getLogger(name if name.split(".")[0] == _ROOT else f"{_ROOT}.{name}"))
+
+
+def get_unfiltered(name: str) -> Log:
+    """A logger whose INFO lines are written at any `--log-level`, such as an audit trail."""
+    log = get(name)
+    log.always_shows_info()
+    return log
 
 
 class Writer:
@@ -239,10 +256,20 @@ def _loss(count: int) -> logging.LogRecord:
 
 def _formatted(record: logging.LogRecord, format_line: Callable[[logging.LogRecord], str]) -> str:
     try:
-        return format_line(record)
+        return _concealed(format_line(record))
     except Exception as problem:
         # A field with a broken __str__ must not end this thread.
         return f"log record of {record.name} cannot be formatted: {type(problem).__name__}"
+
+
+def _concealed(line: str) -> str:
+    """The line without what must never be in one, should somebody have put it there: credentials in URLs,
+    bearer tokens."""
+    if "@" in line:
+        line = _CREDENTIALS.sub("***", line)
+    if "earer " in line or "EARER " in line:
+        line = _BEARER.sub(r"\1***", line)
+    return line
 
 
 class _Stream:

@@ -1,17 +1,32 @@
-"""Every metric: name, help and labels; counted in plain dictionaries and rendered when scraped."""
+"""What is counted, and what is read when somebody looks: counters, histograms, and readers of live objects.
+
+A scrape has two steps: `snapshot` on the loop copies every number, so that no histogram is caught between
+its buckets and its sum; `render` makes the text of the copy, in any thread.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
+
+from smg._fast.limits import Spread
+from smg.telemetry.exchanges import OTHER, Exchanges, Row, Totals, added
+from smg.telemetry.exposition import Labels, Sample, histogram_lines, scalar_lines
+from smg.telemetry.exposition import Row as HistogramRow
+from smg.telemetry.failures import Failures
+from smg.telemetry.families import FAMILIES, HISTOGRAM
 
 DURATION_BUCKETS = (
     0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 15, 20, 30, 45, 60, 90,
     120, 180, 240, 300, 600, 1200, 1800, 3600, 7200,
 )  # fmt: skip
+MAX_LABEL_SETS = 4096
 
-Sample = tuple[tuple[str, ...], float]
 Reader = Callable[[], Iterable[Sample]]
+RowReader = Callable[[], Iterable[HistogramRow]]
+
+_BY_NAME = {family.name: family for family in FAMILIES}
 
 
 class Counter:
@@ -20,176 +35,128 @@ class Counter:
     __slots__ = ("values",)
 
     def __init__(self) -> None:
-        self.values: dict[tuple[str, ...], int] = {}
+        self.values: dict[Labels, int] = {}
 
-    def add(self, labels: tuple[str, ...], amount: int = 1) -> None:
+    def add(self, labels: Labels, amount: int = 1) -> None:
+        if labels not in self.values and len(self.values) >= MAX_LABEL_SETS:
+            labels = (OTHER,) * len(labels)
         self.values[labels] = self.values.get(labels, 0) + amount
 
 
-class Ended(NamedTuple):
-    """What the counters of exchanges are told apart by; `worker` and `model` are empty before the choice."""
-
-    path: str
-    status: int
-    code: str
-    worker: str
-    model: str
-    piped: bool
-
-
 class Histogram:
-    """Counts by label values and bucket; `bounds` in seconds, ascending."""
+    """Counts by label values and bucket; `bounds` ascending."""
 
     __slots__ = ("bounds", "values")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = tuple(bounds)
-        self.values: dict[tuple[str, ...], list[float]] = {}
+        self.values: dict[Labels, list[float]] = {}
 
-    def row(self, labels: tuple[str, ...]) -> list[float]:
-        """The buckets of these labels and the sum: what `bisect_left` over `bounds` counts into."""
-        return self.values.setdefault(labels, [0.0] * (len(self.bounds) + 2))
+    def add(self, labels: Labels, value: float) -> None:
+        row = self.values.get(labels)
+        if row is None:
+            if len(self.values) >= MAX_LABEL_SETS:
+                labels = (OTHER,) * len(labels)
+            row = self.values.setdefault(labels, [0] * (len(self.bounds) + 2))
+        row[bisect_left(self.bounds, value)] += 1
+        row[-1] += value
+
+    def rows(self) -> list[HistogramRow]:
+        return [(labels, row.copy()) for labels, row in self.values.items()]
+
+
+class Snapshot(NamedTuple):
+    """Every number at one moment, by family."""
+
+    scalars: dict[str, list[Sample]]
+    rows: dict[str, tuple[Sequence[float], list[HistogramRow]]]
+    exchanges: list[Row]
 
 
 class Metrics:
-    """`gauges` are read at scrape time by (name, help, labels, reader)."""
+    """The counters of the process. What belongs to other objects is plugged in by its name in the table."""
 
     def __init__(self, bounds: Sequence[float] = ()) -> None:
-        bounds = bounds or DURATION_BUCKETS
-        # One look-up an exchange; the metrics made of it are added up when they are scraped.
-        self.ended: dict[tuple[str, int, str, str, str, bool], int] = {}
+        self.bounds = tuple(bounds) or DURATION_BUCKETS
+        self.exchanges = Exchanges(len(self.bounds))
         self.policy = ""
         self.buffered_because = "retryable"
-        self.durations = Histogram(bounds)
-        self.first_bytes = Histogram(bounds)
+        self.routes = Counter()
+        """Requests that aiohttp has answered: method, route, status, code."""
+        self.route_durations = Histogram(self.bounds)
+        self.retries = Counter()
+        self.retries_exhausted = Counter()
+        self.backoffs = Histogram(self.bounds)
         self.breaker_transitions = Counter()
-        self._gauges: list[tuple[str, str, tuple[str, ...], Reader]] = []
-        self._counters: list[tuple[str, str, tuple[str, ...], Reader]] = []
+        self.failures = Failures()
+        self._readers: dict[str, Reader] = {}
+        self._slow_readers: dict[str, Reader] = {}
+        self._row_readers: dict[str, tuple[Sequence[float], RowReader]] = {}
+        self.plug("smg_worker_retries_total", self.retries.values.items)
+        self.plug("smg_worker_retries_exhausted_total", self.retries_exhausted.values.items)
+        self.plug("smg_worker_cb_transitions_total", self.breaker_transitions.values.items)
+        self.plug_rows("smg_worker_retry_backoff_seconds", self.bounds, self.backoffs.rows)
+        self.plug_rows("smg_router_stream_longest_gap_seconds", Spread.bounds(), self._longest_gaps)
 
-    def gauge(self, name: str, text: str, labels: tuple[str, ...], reader: Reader) -> None:
-        self._gauges.append((name, text, labels, reader))
+    def plug(self, name: str, reader: Reader) -> None:
+        """`reader` is called on the loop and gives (labels, value) pairs."""
+        assert _BY_NAME[name].kind != HISTOGRAM
+        self._readers[name] = reader
 
-    def counter(self, name: str, text: str, labels: tuple[str, ...], reader: Reader) -> None:
-        self._counters.append((name, text, labels, reader))
+    def plug_slow(self, name: str, reader: Reader) -> None:
+        """`reader` may wait for the disk: it is called where the text is made, in another thread."""
+        assert _BY_NAME[name].kind != HISTOGRAM
+        self._slow_readers[name] = reader
 
-    def listed(self) -> list[tuple[str, str, str, tuple[str, ...]]]:
-        """(name, kind, help, labels) of every metric, in the order they are rendered."""
-        counters = [(name, "counter", text, labels) for name, text, labels, _ in self._all_counters()]
-        gauges = [(name, "gauge", text, labels) for name, text, labels, _ in self._gauges]
-        histograms = [(name, "histogram", text, labels) for name, text, labels, _ in self._histograms()]
-        return [*counters, *gauges, *histograms]
+    def plug_rows(self, name: str, bounds: Sequence[float], reader: RowReader) -> None:
+        """`reader` is called on the loop and gives a histogram's rows, which are not changed afterwards."""
+        assert _BY_NAME[name].kind == HISTOGRAM
+        self._row_readers[name] = (tuple(bounds), reader)
 
-    def render(self) -> bytes:
-        """The text exposition format."""
-        # Imported when first scraped: a gateway nobody scrapes does without.
-        from prometheus_client.core import (
-            CounterMetricFamily,
-            GaugeMetricFamily,
-            HistogramMetricFamily,
-            Metric,
-        )
-        from prometheus_client.exposition import generate_latest
-        from prometheus_client.registry import Collector, CollectorRegistry
+    def read(self, name: str) -> list[Sample]:
+        """What is plugged in under a name says now; nothing when nothing is."""
+        reader = self._readers.get(name)
+        return list(reader()) if reader is not None else []
 
-        metrics = self
-
-        class Snapshot(Collector):
-            def collect(self) -> Iterable[Metric]:
-                for name, text, labels, reader in metrics._all_counters():
-                    family = CounterMetricFamily(name.removesuffix("_total"), text, labels=labels)
-                    for values, amount in reader():
-                        family.add_metric(values, amount)
-                    yield family
-                for name, text, labels, reader in metrics._gauges:
-                    gauge = GaugeMetricFamily(name, text, labels=labels)
-                    for values, amount in reader():
-                        gauge.add_metric(values, amount)
-                    yield gauge
-                for name, text, labels, histogram in metrics._histograms():
-                    shown = HistogramMetricFamily(name, text, labels=labels)
-                    for values, row in list(histogram.values.items()):
-                        shown.add_metric(values, _cumulated(histogram.bounds, row), row[-1])
-                    yield shown
-
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(Snapshot())
-        return generate_latest(registry)
-
-    def _by(self, labels: Callable[[Ended], tuple[str, ...] | None]) -> Reader:
-        """The exchanges added up by the labels; those that have none are left out."""
-
-        def read() -> Iterable[Sample]:
-            totals: dict[tuple[str, ...], float] = {}
-            for key, count in self.ended.copy().items():
-                values = labels(Ended(*key))
-                if values is not None:
-                    totals[values] = totals.get(values, 0) + count
-            return totals.items()
-
-        return read
-
-    def _body_path(self, ended: Ended) -> tuple[str, ...] | None:
-        if not ended.worker:
-            return None
-        return ("streamed", "body_not_needed") if ended.piped else ("buffered", self.buffered_because)
-
-    def _all_counters(self) -> Iterable[tuple[str, str, tuple[str, ...], Reader]]:
-        yield from self._counters
-        yield (
-            "smg_http_requests_total",
-            "Requests by route.",
-            ("method", "path"),
-            self._by(lambda e: ("POST", e.path)),
-        )
-        yield (
-            "smg_http_responses_total",
-            "Answers by route, status and the gateway's error code.",
-            ("path", "status_code", "error_code"),
-            self._by(lambda e: (e.path, str(e.status), e.code)),
-        )
-        yield (
-            "smg_worker_requests_total",
-            "Requests a worker was chosen for.",
-            ("worker",),
-            self._by(lambda e: (e.worker,) if e.worker else None),
-        )
-        yield (
-            "smg_worker_selection_total",
-            "Workers chosen, by model and policy; models nobody is known to serve are `other`.",
-            ("worker_type", "connection_mode", "model", "policy"),
-            self._by(lambda e: ("regular", "http", e.model, self.policy) if e.worker else None),
-        )
-        yield (
-            "smg_router_request_body_path_total",
-            "Bodies read before a worker was chosen, or passed on as they came.",
-            ("path", "reason"),
-            self._by(self._body_path),
-        )
-        yield (
-            "smg_worker_cb_transitions_total",
-            "Changes of a worker's circuit breaker.",
-            ("worker", "from", "to"),
-            self.breaker_transitions.values.copy().items,
+    def snapshot(self) -> Snapshot:
+        self.exchanges.fold()
+        return Snapshot(
+            {name: list(reader()) for name, reader in self._readers.items()},
+            {name: (bounds, list(reader())) for name, (bounds, reader) in self._row_readers.items()},
+            self.exchanges.copy(),
         )
 
-    def _histograms(self) -> Iterable[tuple[str, str, tuple[str, ...], Histogram]]:
-        yield (
-            "smg_http_request_duration_seconds",
-            "From a request's head to the end of its answer.",
-            ("method", "path"),
-            self.durations,
-        )
-        yield (
-            "smg_router_ttft_seconds",
-            "From a request's head to the first byte of the worker's answer.",
-            ("endpoint",),
-            self.first_bytes,
-        )
+    def render(self, snapshot: Snapshot | None = None) -> bytes:
+        """The text of a snapshot, or of one taken now."""
+        scalars, rows, exchanges = snapshot or self.snapshot()
+        totals = Totals(exchanges, self.policy, self.buffered_because)
+        sums: dict[str, dict[Labels, float]] = dict(totals.counters())
+        histograms: dict[str, dict[Labels, list[float]]] = dict(totals.histograms())
+        self._add_routes(sums, histograms)
+        for name, reader in self._slow_readers.items():
+            scalars[name] = list(reader())
+        text = []
+        for family in FAMILIES:
+            if family.name in rows:
+                text.append(histogram_lines(family, *rows[family.name]))
+            elif family.name in histograms:
+                text.append(histogram_lines(family, self.bounds, histograms[family.name].items()))
+            elif samples := scalars.get(family.name) or sums.get(family.name, {}).items():
+                text.append(scalar_lines(family, samples))
+        return "".join(text).encode()
 
+    def _add_routes(
+        self, sums: dict[str, dict[Labels, float]], histograms: dict[str, dict[Labels, list[float]]]
+    ) -> None:
+        requests = sums.setdefault("smg_http_requests_total", {})
+        answers = sums.setdefault("smg_http_responses_total", {})
+        durations = histograms.setdefault("smg_http_request_duration_seconds", {})
+        for (method, *answer), count in self.routes.values.copy().items():
+            key = (method, answer[0])
+            requests[key] = requests.get(key, 0) + count
+            answers[tuple(answer)] = answers.get(tuple(answer), 0) + count
+        for labels, row in self.route_durations.rows():
+            durations[labels] = added(durations[labels], row) if labels in durations else list(row)
 
-def _cumulated(bounds: Sequence[float], row: Sequence[float]) -> list[tuple[str, float]]:
-    total, buckets = 0.0, []
-    for bound, count in zip((*map(str, bounds), "+Inf"), row, strict=False):
-        total += count
-        buckets.append((bound, total))
-    return buckets
+    def _longest_gaps(self) -> list[HistogramRow]:
+        return [((endpoint,), spread.row()) for endpoint, spread in self.exchanges.longest.items()]

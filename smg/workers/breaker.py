@@ -22,7 +22,8 @@ class State(enum.IntEnum):
 
 
 class Breaker:
-    """`window_s`: failures older than this do not count. `on_change` is told (old, new)."""
+    """`window_s`: failures older than this do not count. `on_change` is told (old, new). `successes` and
+    `failures`: all outcomes it was ever told of."""
 
     __slots__ = (
         "_claimed_at",
@@ -37,7 +38,9 @@ class Breaker:
         "_tripped",
         "_window_s",
         "consecutive_successes",
+        "failures",
         "state",
+        "successes",
     )
 
     def __init__(
@@ -62,6 +65,8 @@ class Breaker:
         self._only_unreachable = True
         self.state = State.CLOSED
         self.consecutive_successes = 0
+        self.successes = 0
+        self.failures = 0
 
     @property
     def consecutive_failures(self) -> int:
@@ -97,6 +102,10 @@ class Breaker:
     def record(self, ok: bool, now: float, unreachable: bool = False) -> None:
         """Count the outcome of one request; see `FAILURE_STATUSES` for what is not `ok`. `unreachable`: it
         failed because there was no connection."""
+        if ok:
+            self.successes += 1
+        else:
+            self.failures += 1
         if ok and not self._tripped:
             if self._failures:
                 self._failures.clear()

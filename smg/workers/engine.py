@@ -6,6 +6,9 @@ Every answer is bounded in time and size, redirects are not followed, and whatev
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Iterator
 from http.cookies import CookieError
 from ssl import SSLContext
 from typing import Any
@@ -14,10 +17,22 @@ import aiohttp
 import msgspec
 
 MAX_ANSWER_BYTES = 4 << 20
+SOCKET_CLOSE_S = 2.0
+"""How long an engine may take to answer the end of a WebSocket."""
+
+_LEFT_OUT = ("User-Agent", "Accept-Encoding")
 
 
 class EngineError(Exception):
     """No usable answer; the text says why in a few words."""
+
+
+class SocketRefused(EngineError):
+    """An engine answered an upgrade to a WebSocket with another status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the upgrade was answered with {status}")
+        self.status = status
 
 
 class Answer:
@@ -45,7 +60,20 @@ def open_session() -> aiohttp.ClientSession:
     """The session all `EngineClient`s of a process share; needs a running loop."""
     # A fresh connection per request: a probe must not succeed or fail by what an old one knows.
     connector = aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=10)
-    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_refuse_redirect)
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        skip_auto_headers=_LEFT_OUT,
+        trace_configs=[trace],
+    )
+
+
+async def _refuse_redirect(*about: object) -> None:
+    # A WebSocket's request cannot be told not to follow them.
+    raise EngineError("the engine redirects")
 
 
 class EngineClient:
@@ -81,7 +109,7 @@ class EngineClient:
             sent["Authorization"] = f"Bearer {key}"
         if body is not None:
             sent["Content-Type"] = "application/json"
-        try:
+        with _translated(timeout_s):
             async with self._session.request(
                 method,
                 url,
@@ -90,19 +118,48 @@ class EngineClient:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout_s),
                 ssl=self._tls,
-                skip_auto_headers=("User-Agent", "Accept-Encoding"),
+                skip_auto_headers=_LEFT_OUT,
             ) as response:
                 return Answer(response.status, response.content_type, await _read(response, limit))
-        except TimeoutError:
-            raise EngineError(f"no answer within {timeout_s:g} seconds") from None
-        except aiohttp.ClientConnectorCertificateError:
-            raise EngineError("the certificate is not trusted") from None
-        except aiohttp.ClientSSLError:
-            raise EngineError("the TLS handshake failed") from None
-        except aiohttp.ClientConnectorError as error:
-            raise EngineError(f"no connection: {error.os_error.strerror or 'unreachable'}") from None
-        except (aiohttp.ClientError, OSError, ValueError, CookieError) as error:
-            raise EngineError(f"the exchange failed: {type(error).__name__}") from None
+
+    async def open_socket(
+        self, url: str, headers: dict[str, str], timeout_s: float, max_message_bytes: int
+    ) -> aiohttp.ClientWebSocketResponse:
+        """A WebSocket whose pings and closes are the caller's to answer. Raises `EngineError`, of the kind
+        `SocketRefused` when the engine answered with another status."""
+        with _translated(timeout_s):
+            async with asyncio.timeout(timeout_s):
+                return await self._session.ws_connect(
+                    url,
+                    headers=headers,
+                    autoping=False,
+                    autoclose=False,
+                    compress=0,
+                    max_msg_size=max_message_bytes,
+                    ssl=self._tls,
+                    timeout=aiohttp.ClientWSTimeout(ws_receive=None, ws_close=SOCKET_CLOSE_S),
+                )
+
+
+@contextlib.contextmanager
+def _translated(timeout_s: float) -> Iterator[None]:
+    """Whatever goes wrong becomes an `EngineError`."""
+    try:
+        yield
+    except TimeoutError:
+        raise EngineError(f"no answer within {timeout_s:g} seconds") from None
+    except aiohttp.ClientConnectorCertificateError:
+        raise EngineError("the certificate is not trusted") from None
+    except aiohttp.ClientSSLError:
+        raise EngineError("the TLS handshake failed") from None
+    except aiohttp.ClientConnectorError as error:
+        raise EngineError(f"no connection: {error.os_error.strerror or 'unreachable'}") from None
+    except aiohttp.WSServerHandshakeError as error:
+        if error.status == 101:
+            raise EngineError("the upgrade was answered wrongly") from None
+        raise SocketRefused(error.status) from None
+    except (aiohttp.ClientError, OSError, ValueError, CookieError) as error:
+        raise EngineError(f"the exchange failed: {type(error).__name__}") from None
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:

@@ -36,6 +36,8 @@ class Health:
         self._revive = revive
         self._remove_failed = remove_failed
         self._clock = clock
+        self.checks: dict[tuple[str, str], int] = {}
+        """Checks by the worker's type and their outcome."""
 
     async def watch(self, worker: Worker) -> None:
         """Probe a worker for as long as it is registered; returns when it should be removed."""
@@ -48,10 +50,15 @@ class Health:
             else:
                 healthy = await self._prober.is_healthy(worker)
                 round_.note(healthy)
+                outcome = (worker.worker_type, "success" if healthy else "failure")
+                self.checks[outcome] = self.checks.get(outcome, 0) + 1
                 if healthy:
+                    worker.heard_at = self._clock()
                     worker.breaker.on_reachable()
                 await self._judge(worker, round_)
                 if worker.status is Status.FAILED and self._remove_failed:
+                    return
+                if worker.status is Status.DRAINING:
                     return
             await asyncio.sleep(_pause(worker, round_))
 

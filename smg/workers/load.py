@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
-
-import msgspec
 
 from smg.telemetry import logs
 from smg.workers.engine import EngineClient, EngineError
-from smg.workers.registry import Registry
-from smg.workers.worker import LoadReport, Status, Worker
+from smg.workers.registry import Change, Registry
+from smg.workers.reports import Row, report_of, rows_of_loads, rows_of_metrics, rows_of_old_load
+from smg.workers.worker import Status, Worker
 
 log = logs.get("load")
 
@@ -24,11 +22,23 @@ SKIPPED_ROUNDS = 30
 LOADS = "/v1/loads?include=core,disagg,queues,memory"
 OLD_LOAD = "/get_load"
 METRICS = "/metrics"
-_MOST = 1e15
+_ROUTES = ((LOADS, rows_of_loads), (OLD_LOAD, rows_of_old_load), (METRICS, rows_of_metrics))
+
+
+class _Place:
+    """An address that is asked once for all its data-parallel ranks. `skip`: rounds by route."""
+
+    __slots__ = ("due", "skip", "workers")
+
+    def __init__(self, due: float) -> None:
+        self.due = due
+        self.skip: dict[str, int] = {}
+        self.workers: list[Worker] = []
 
 
 class LoadMonitor:
-    """`key_of` gives the key a worker is asked with. `interval_s` between two rounds."""
+    """`key_of` gives the key a worker is asked with; `interval_s` between two questions to a worker that has
+    no interval of its own. `on_report` hears of a worker whose report is new, or has lapsed."""
 
     def __init__(
         self,
@@ -37,124 +47,105 @@ class LoadMonitor:
         key_of: Callable[[Worker], str | None],
         interval_s: float,
         clock: Callable[[], float] = time.monotonic,
+        on_report: Callable[[Worker], None] | None = None,
     ) -> None:
         self._registry = registry
         self._client = client
         self._key_of = key_of
         self._interval_s = interval_s
         self._clock = clock
-        self._skip: dict[tuple[str, str], int] = {}
+        self._on_report = on_report
+        self._places: dict[str, _Place] = {}
         self._slots = asyncio.Semaphore(PARALLEL)
+        self._wake = asyncio.Event()
+        self.polls: dict[str, int] = {}
+        """Questions by the worker's URL, of the workers there are."""
+        registry.on_change(self._on_change)
 
     async def run(self) -> None:
-        """Ask every worker in every round, until cancelled."""
+        """Ask every worker as soon as it is ready, and then at its interval, until cancelled."""
         while True:
-            workers = [w for w in self._registry.all() if w.status is Status.READY and not w.is_external]
-            known = {w.id for w in workers}
-            self._skip = {place: n - 1 for place, n in self._skip.items() if n > 1 and place[0] in known}
-            await asyncio.gather(*(self._poll(worker) for worker in workers))
-            await asyncio.sleep(self._interval_s)
+            self._wake.clear()
+            pause_s = await self.round()
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
 
-    async def _poll(self, worker: Worker) -> None:
+    async def round(self) -> float:
+        """Ask whoever is due; the seconds until somebody is again."""
+        now = self._clock()
+        self._find_places(now)
+        due = [place for place in self._places.values() if place.due <= now]
+        for place in due:
+            place.due = now + self._interval_of(place.workers[0])
+        await asyncio.gather(*(self._poll(place) for place in due))
+        soonest = min((place.due for place in self._places.values()), default=now + self._interval_s)
+        return max(soonest - self._clock(), 0.0)
+
+    def _interval_of(self, worker: Worker) -> float:
+        return worker.load_interval_s or self._interval_s
+
+    def _find_places(self, now: float) -> None:
+        found: dict[str, _Place] = {}
+        for worker in self._registry.all():
+            if worker.status is Status.READY and not worker.is_external:
+                url = worker.base_url
+                place = found.get(url)
+                if place is None:
+                    place = found[url] = self._places.get(url) or _Place(now)
+                    place.workers = []
+                place.workers.append(worker)
+        self._places = found
+
+    def _on_change(self, change: Change, worker: Worker) -> None:
+        if change is Change.STATUS and worker.status is Status.READY:
+            self._wake.set()
+        elif change is Change.REMOVED:
+            self.polls.pop(worker.url, None)
+
+    async def _poll(self, place: _Place) -> None:
+        place.skip = {path: rounds - 1 for path, rounds in place.skip.items() if rounds > 1}
+        workers = place.workers
+        for worker in workers:
+            self.polls[worker.url] = self.polls.get(worker.url, 0) + 1
         async with self._slots:
-            for path, read in ((LOADS, read_loads), (OLD_LOAD, read_old_load), (METRICS, read_metrics)):
-                try:
-                    body = await self._ask(worker, path)
-                except EngineError:
-                    break  # it would keep the round waiting on every path
-                report = read(body, self._clock()) if body is not None else None
-                if report is not None:
-                    worker.reported(report)
-                    return
-        # A report that is no longer renewed says nothing about now.
-        if worker.report is not None and self._clock() - worker.report.at > 3 * self._interval_s:
-            worker.reported(None)
+            rows = await self._rows(place)
+        now = self._clock()
+        for worker in workers:
+            rank = worker.rank
+            own = rows if rank is None else [row for row in rows if row["dp_rank"] == rank.number]
+            report = report_of(own, now)
+            if report is not None:
+                worker.reported(report, own)
+            # A report that is no longer renewed says nothing about now.
+            elif worker.report is not None and now - worker.report.at > 3 * self._interval_of(worker):
+                worker.reported(None)
+            else:
+                continue
+            if self._on_report is not None:
+                self._on_report(worker)
 
-    async def _ask(self, worker: Worker, path: str) -> bytes | None:
-        place = (worker.id, path)
-        if place in self._skip:
-            return None
-        answer = await self._client.get(worker.url + path, self._key_of(worker), TIMEOUT_S)
-        if answer.status in (404, 405, 501):
-            self._skip[place] = SKIPPED_ROUNDS
-        return answer.body if answer.is_ok else None
-
-
-def _number(value: Any) -> float | None:
-    """What it counts, None when it is no number that something could be counted by."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return float(value) if 0 <= value <= _MOST else None
-
-
-def _sample(line: str, name: str) -> float | None:
-    """The value of a Prometheus sample `name{labels} value [timestamp]`."""
-    value, *_ = line[len(name) :].rpartition("}")[2].split() or ["-"]
-    try:
-        return _number(float(value))
-    except ValueError:
-        return None
-
-
-def _entries(body: bytes, member: str | None) -> list[dict[str, Any]]:
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    async def _rows(self, place: _Place) -> list[Row]:
+        for path, read in _ROUTES:
+            try:
+                body = await self._ask(place, path)
+            except EngineError:
+                break  # it would keep the round waiting on every path
+            rows = read(body) if body is not None else []
+            if rows:
+                return rows
         return []
-    if member is not None:
-        value = value.get(member) if isinstance(value, dict) else None
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
-
-def read_loads(body: bytes, now: float) -> LoadReport | None:
-    """SGLang's `/v1/loads`: one entry a data-parallel rank, added up here."""
-    entries = _entries(body, "loads")
-    if not entries:
-        return None
-
-    def total(name: str) -> float:
-        return sum(_number(one.get(name)) or 0.0 for one in entries)
-
-    uncached = [_number(one.get("num_waiting_uncached_tokens")) for one in entries]
-    usage = [_number(one.get("token_usage")) or 0.0 for one in entries]
-    return LoadReport(
-        at=now,
-        running_requests=int(total("num_running_reqs")),
-        waiting_requests=int(total("num_waiting_reqs")),
-        waiting_tokens=None if None in uncached else sum(n for n in uncached if n is not None),
-        token_usage=sum(usage) / len(usage),
-        throughput=total("gen_throughput"),
-    )
-
-
-def read_old_load(body: bytes, now: float) -> LoadReport | None:
-    """SGLang's older `/get_load`."""
-    entries = _entries(body, None)
-    if not entries:
-        return None
-    waiting = sum(_number(one.get("num_waiting_reqs")) or 0.0 for one in entries)
-    total = sum(_number(one.get("num_reqs")) or 0.0 for one in entries)
-    return LoadReport(at=now, running_requests=int(max(total - waiting, 0)), waiting_requests=int(waiting))
-
-
-def read_metrics(body: bytes, now: float) -> LoadReport | None:
-    """vLLM's Prometheus text; several engines in one server are added up, of their caches the mean counts."""
-    names: dict[str, list[float]] = {
-        "vllm:num_requests_running": [],
-        "vllm:num_requests_waiting": [],
-        "vllm:kv_cache_usage_perc": [],
-    }
-    for line in body.decode("utf-8", "replace").splitlines():
-        name = line.partition("{")[0].partition(" ")[0]
-        value = _sample(line, name) if name in names else None
-        if value is not None:
-            names[name].append(value)
-    running, waiting, usage = names.values()
-    if not (running or waiting or usage):
-        return None
-    return LoadReport(
-        at=now,
-        running_requests=int(sum(running)),
-        waiting_requests=int(sum(waiting)),
-        token_usage=min(sum(usage) / len(usage), 1.0) if usage else 0.0,
-    )
+    async def _ask(self, place: _Place, path: str) -> bytes | None:
+        if path in place.skip:
+            return None
+        worker = place.workers[0]
+        answer = await self._client.get(worker.base_url + path, self._key_of(worker), TIMEOUT_S)
+        heard_at = self._clock()
+        for one in place.workers:
+            one.heard_at = heard_at
+        if answer.status in (404, 405, 501):
+            place.skip[path] = SKIPPED_ROUNDS
+        return answer.body if answer.is_ok else None

@@ -70,7 +70,7 @@ class Prober:
 
     async def is_healthy(self, worker: Worker) -> bool:
         """One health check, within the worker's own time limit."""
-        url = worker.url + worker.health.endpoint
+        url = worker.base_url + worker.health.endpoint
         try:
             answer = await self._client.get(url, self.key_of(worker), worker.health.timeout_s)
         except EngineError:
@@ -112,7 +112,9 @@ class Prober:
 
     async def _check_http(self, worker: Worker) -> None:
         """The first contact goes without a key: what answers may be no engine of ours at all."""
-        answer = await self._client.get(worker.url + worker.health.endpoint, None, worker.health.timeout_s)
+        answer = await self._client.get(
+            worker.base_url + worker.health.endpoint, None, worker.health.timeout_s
+        )
         if not answer.is_ok and answer.status not in (401, 403):
             raise EngineError(f"{worker.health.endpoint} answered {answer.status}")
 
@@ -164,7 +166,7 @@ class Prober:
         return None
 
     async def _get(self, worker: Worker, path: str) -> Answer:
-        return await self._client.get(worker.url + path, self.key_of(worker), worker.health.timeout_s)
+        return await self._client.get(worker.base_url + path, self.key_of(worker), worker.health.timeout_s)
 
 
 def _members(answer: Answer | None) -> dict[str, Any]:

@@ -16,13 +16,17 @@ from smg import errors
 from smg.config import model
 from smg.config.specs import WorkerUrl
 from smg.telemetry import logs
-from smg.workers.breaker import Breaker, State
+from smg.workers import ranks
+from smg.workers.breaker import State
+from smg.workers.build import Builder
+from smg.workers.contact import Contact
+from smg.workers.drains import Drains
 from smg.workers.engine import EngineClient, EngineError
 from smg.workers.health import Health
 from smg.workers.probe import Prober
 from smg.workers.registry import Registry
-from smg.workers.spec import WorkerSpec, WorkerUpdate, external_spec, provider_name
-from smg.workers.worker import EXTERNAL, HealthOptions, Status, Worker
+from smg.workers.spec import WorkerSpec, WorkerUpdate, external_spec
+from smg.workers.worker import Rank, Status, Worker
 
 log = logs.get(__name__)
 
@@ -56,26 +60,33 @@ class Registrar:
         retry_step_s: float = 0.5,
         drain_limit_s: float = DRAIN_LIMIT_S,
         on_breaker: Callable[[str, State, State], None] | None = None,
+        protection: model.Protection | None = None,
     ) -> None:
         self._registry = registry
         self._prober = Prober(client, api_key)
         self._options = workers
-        self._breaker = breaker
+        protection = protection or model.Protection()
+        silent_s = protection.worker_stall_secs
+        self._contact = Contact(registry, self._prober.is_healthy, silent_s, clock) if silent_s else None
+        self._builder = Builder(workers, breaker, on_breaker, protection, self._contact)
         self._clock = clock
         self._retry_step_s = retry_step_s
-        self._drain_limit_s = drain_limit_s
-        self._on_breaker = on_breaker
+        self._drains = Drains(self._forget, clock, drain_limit_s)
         remove_failed = bool(workers.remove_unhealthy_workers)
         self._health = Health(registry, self._prober, self._revive, remove_failed, clock)
         self._specs: dict[str, WorkerSpec] = {}
         self._jobs: dict[str, Job] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._drains: dict[asyncio.Task[None], Worker] = {}
         self._slots = asyncio.Semaphore(PARALLEL_PROBES)
 
     @property
     def prober(self) -> Prober:
         return self._prober
+
+    @property
+    def checks(self) -> dict[tuple[str, str], int]:
+        """Health checks by the worker's type and their outcome."""
+        return self._health.checks
 
     def add_configured(self) -> None:
         """Register the workers of the configuration; an URL given twice is one worker."""
@@ -92,11 +103,18 @@ class Registrar:
             target = WorkerUrl.parse(spec.url)
         except ValueError as error:
             raise errors.bad_worker_request(str(error)) from None
-        if self._registry.find_url(str(target)) is not None:
+        if self._is_taken(str(target)):
             raise errors.worker_already_exists(str(target))
         if len(self._registry) >= MAX_WORKERS:
             raise errors.too_many_workers(MAX_WORKERS)
-        worker = self._make(target, spec)
+        return self._take_in(self._builder.make(target, spec), spec)
+
+    def _is_taken(self, url: str) -> bool:
+        if self._registry.find_url(url) is not None:
+            return True
+        return self._options.dp_aware and bool(self._registry.at(url))
+
+    def _take_in(self, worker: Worker, spec: WorkerSpec) -> Worker:
         self._registry.add(worker)
         self._specs[worker.id] = spec
         self._note(worker, "AddWorker", "pending")
@@ -128,6 +146,9 @@ class Registrar:
         if problem is not None:
             raise errors.bad_worker_request(problem)
         self.update(worker, WorkerUpdate(spec.labels, spec.priority, spec.cost, spec.api_key, spec.health))
+        worker.thresholds = self._builder.thresholds(spec)
+        worker.load_interval_s = spec.load_monitor_interval_secs
+        worker.handover = spec.handover
         former = self._specs.get(worker.id)
         if spec.models is not None and former is not None:
             self._specs[worker.id] = msgspec.structs.replace(former, models=spec.models)
@@ -136,21 +157,30 @@ class Registrar:
 
     def remove(self, worker: Worker) -> None:
         """Send no more requests to a worker, forget it after its settle time, close it when it is idle."""
+        # What never served has nothing to settle.
+        settle_s = 0.0 if worker.status is Status.PENDING else worker.health.drain_settle_s
+        if self._retire(worker):
+            self._drains.settle(worker, settle_s)
+
+    async def drain(self, worker: Worker, timeout_s: float) -> int:
+        """Send no more requests to a worker, and remove it when it is idle: wait for that, and return how
+        many requests it still has when the time is up."""
+        if self._retire(worker):
+            self._drains.finish(worker)
+        await self._drains.wait(worker, timeout_s)
+        return worker.load
+
+    def _retire(self, worker: Worker) -> bool:
+        """False: it was on its way out before."""
         if worker.status is Status.DRAINING:
-            return
+            return False
         task = self._tasks.pop(worker.id, None)
         if task is not None and task is not asyncio.current_task():
             task.cancel()
-        # What never served has nothing to settle.
-        settle_s = 0.0 if worker.status is Status.PENDING else worker.health.drain_settle_s
         self._registry.set_status(worker, Status.DRAINING)
         self._note(worker, "RemoveWorker", "processing")
         log.info("worker draining", worker=worker.url, requests=worker.load)
-        if settle_s == 0:
-            self._forget(worker)
-        drain = asyncio.create_task(self._drain(worker, settle_s), name=f"drain {worker.url}")
-        self._drains[drain] = worker
-        drain.add_done_callback(lambda done: self._drains.pop(done, None))
+        return True
 
     def find_job(self, worker_id: str) -> Job | None:
         """The job that runs for a worker or that failed last."""
@@ -158,14 +188,14 @@ class Registrar:
 
     async def close(self) -> None:
         """End every task; workers that were being drained are closed, registered ones are left alone."""
-        drained = list(self._drains.values())
-        tasks = [*self._tasks.values(), *self._drains]
+        tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
-        for worker in drained:
-            _close(worker)
+        await self._drains.close()
+        if self._contact is not None:
+            await self._contact.close()
 
     # ---- one worker
 
@@ -191,6 +221,8 @@ class Registrar:
         self._note(worker, "AddWorker", "processing")
         while True:
             problem = await self._try_to_inspect(worker)
+            if problem is None and not self._match_ranks(worker):
+                return False
             if problem is None:
                 self._jobs.pop(worker.id, None)
                 self._registry.set_status(worker, Status.READY)
@@ -220,6 +252,7 @@ class Registrar:
                 found = await self._prober.inspect(worker, spec.engine, spec.models)
         except EngineError as error:
             return str(error)
+        worker.heard_at = self._clock()
         worker.runtime = found.runtime
         # A label may have been set while the probes ran.
         worker.labels = {**found.labels, **(self._specs[worker.id].labels or {})}
@@ -230,17 +263,34 @@ class Registrar:
 
     async def _revive(self, worker: Worker) -> bool:
         """An engine that came back is inspected like a new one: it may serve another model now."""
-        return await self._try_to_inspect(worker) is None
+        if await self._try_to_inspect(worker) is not None:
+            return False
+        if not self._match_ranks(worker):
+            self.remove(worker)
+            return False
+        return True
 
-    async def _drain(self, worker: Worker, settle_s: float) -> None:
-        await asyncio.sleep(settle_s)
-        self._forget(worker)
-        end = self._clock() + self._drain_limit_s
-        # The load is a plain number, kept cheap for the requests that count in it.
-        while worker.load > 0 and self._clock() < end:  # noqa: ASYNC110
-            await asyncio.sleep(0.2)
-        _close(worker)
-        log.info("worker removed", worker=worker.url)
+    def _match_ranks(self, worker: Worker) -> bool:
+        """Give every data-parallel rank of an engine its worker. False: this worker's rank is no more."""
+        if not self._options.dp_aware or worker.is_external:
+            return True
+        size = ranks.size_of(worker)
+        rank = ranks.rank_of(worker, size)
+        if rank is None or rank == worker.rank:
+            return True
+        if rank.number >= size:
+            return False
+        added = ranks.missing(worker, size, self._registry.at(worker.base_url))
+        self._registry.call_rank(worker, rank)
+        for number in added[: MAX_WORKERS - len(self._registry)]:
+            self._add_rank(worker, Rank(number, size))
+        return True
+
+    def _add_rank(self, first: Worker, rank: Rank) -> None:
+        spec = self._specs[first.id]
+        worker = self._builder.make(first.target, spec)
+        self._registry.call_rank(worker, rank)
+        self._take_in(worker, spec)
 
     def _forget(self, worker: Worker) -> None:
         self._registry.remove(worker)
@@ -249,60 +299,3 @@ class Registrar:
 
     def _note(self, worker: Worker, job_type: str, status: str, message: str | None = None) -> None:
         self._jobs[worker.id] = Job(job_type, worker.url, status, int(time.time()), message)
-
-    # ---- construction
-
-    def _make(self, target: WorkerUrl, spec: WorkerSpec) -> Worker:
-        is_external = spec.engine == EXTERNAL
-        return Worker(
-            target,
-            self._make_breaker(str(target), spec),
-            health=self._health_options(spec),
-            cards=spec.models or (),
-            runtime=spec.engine,
-            api_key=spec.api_key,
-            provider=provider_name(spec.provider, target.host) if is_external else spec.provider,
-            labels=spec.labels,
-            priority=50 if spec.priority is None else spec.priority,
-            cost=1.0 if spec.cost is None else spec.cost,
-        )
-
-    def _health_options(self, spec: WorkerSpec) -> HealthOptions:
-        options = self._options
-        general = HealthOptions(
-            endpoint=options.health_check_endpoint,
-            timeout_s=options.health_check_timeout_secs,
-            interval_s=options.health_check_interval_secs,
-            success_threshold=options.health_success_threshold,
-            failure_threshold=options.health_failure_threshold,
-            disabled=options.disable_health_check,
-        )
-        return spec.health.over(general) if spec.health is not None else general
-
-    def _make_breaker(self, url: str, spec: WorkerSpec) -> Breaker:
-        own, general = spec.resilience, self._breaker
-
-        def on_change(old: State, new: State) -> None:
-            log.warn("breaker changed", worker=url, old=old.name.lower(), new=new.name.lower())
-            if self._on_breaker is not None:
-                self._on_breaker(url, old, new)
-
-        def pick(name: str, default: float) -> float:
-            value = getattr(own, name, None)
-            return default if value is None else float(value)
-
-        disabled = own.disable_circuit_breaker if own is not None else None
-        return Breaker(
-            int(pick("cb_failure_threshold", general.cb_failure_threshold)),
-            int(pick("cb_success_threshold", general.cb_success_threshold)),
-            pick("cb_timeout_secs", general.cb_timeout_duration_secs),
-            pick("cb_window_secs", general.cb_window_duration_secs),
-            not (general.disable_circuit_breaker if disabled is None else disabled),
-            on_change,
-        )
-
-
-def _close(worker: Worker) -> None:
-    if worker.backend is not None:
-        worker.backend.close()
-        worker.backend = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping
 
-from smg.workers.worker import Backend, Status, Worker
+from smg.workers.worker import DECODE, PREFILL, REGULAR, Backend, Rank, Status, Worker
 
 
 class Change(enum.Enum):
@@ -22,14 +22,19 @@ class Change(enum.Enum):
 
 
 class ModelEntry:
-    """The workers of one model; `workers` in any state but pending and draining, `ready` to be routed to."""
+    """The workers of one model; `workers` in any state but pending and draining, `ready` to be routed to.
+    The halves of prefill/decode pairs are apart, in `prefill` and `decode` when they are ready."""
 
-    __slots__ = ("model", "ready", "workers")
+    __slots__ = ("all_ready", "decode", "is_paired", "model", "prefill", "ready", "workers")
 
     def __init__(self, model: str, workers: tuple[Worker, ...], ready: tuple[Worker, ...]) -> None:
         self.model = model
         self.workers = workers
-        self.ready = ready
+        self.all_ready = ready
+        self.ready = tuple(w for w in ready if w.worker_type == REGULAR)
+        self.prefill = tuple(w for w in ready if w.worker_type == PREFILL)
+        self.decode = tuple(w for w in ready if w.worker_type == DECODE)
+        self.is_paired = any(w.worker_type != REGULAR for w in workers)
 
 
 class Registry:
@@ -47,11 +52,17 @@ class Registry:
         self._listeners: list[Callable[[Change, Worker], None]] = []
         self._workers: dict[str, Worker] = {}
         self._by_url: dict[str, Worker] = {}
+        self._at: dict[str, list[Worker]] = {}
         self._entries: dict[str, ModelEntry] = {}
         self._any = ModelEntry("", (), ())
         self._wildcard: ModelEntry | None = None
         self._self_hosted: tuple[str, ...] = ()
         self._ready_count = 0
+        self.unreachable: set[Worker] = set()
+        """Workers that a request could not reach, until they are heard again: nearly always none."""
+        self.stuck: set[Worker] = set()
+        """Workers of whose requests nothing has come for long, until something does: nearly always none."""
+        self._can_serve = False
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -59,6 +70,11 @@ class Registry:
     @property
     def ready_count(self) -> int:
         return self._ready_count
+
+    @property
+    def can_serve(self) -> bool:
+        """Is there a ready worker, or for want of a whole one a ready pair of halves?"""
+        return self._can_serve
 
     @property
     def self_hosted_models(self) -> tuple[str, ...]:
@@ -75,6 +91,10 @@ class Registry:
     def find_url(self, url: str) -> Worker | None:
         """The worker registered under a canonical URL; one that drains has given its URL free."""
         return self._by_url.get(url)
+
+    def at(self, base_url: str) -> list[Worker]:
+        """The workers of one address that do not drain; several when they are data-parallel ranks."""
+        return list(self._at.get(base_url, ()))
 
     def find(self, model: str) -> ModelEntry | None:
         """Who serves a name: a model, a card's alias or a configured alias. `None`: nobody."""
@@ -101,13 +121,25 @@ class Registry:
         self._workers[worker.id] = worker
         if worker.status is not Status.DRAINING:
             self._by_url[worker.url] = worker
+            self._at.setdefault(worker.base_url, []).append(worker)
         self._changed(Change.ADDED, worker)
 
     def remove(self, worker: Worker) -> None:
         if self._workers.pop(worker.id, None) is None:
             return
-        self._forget_url(worker)
+        self._leave(worker)
         self._changed(Change.REMOVED, worker)
+
+    def call_rank(self, worker: Worker, rank: Rank) -> None:
+        """A worker that is not routed to turns out to be a data-parallel rank, and is called so."""
+        self._forget_url(worker)
+        worker.rank = rank
+        worker.url = f"{worker.base_url}@{rank.number}"
+        if worker.backend is not None:
+            worker.backend.close()
+            worker.backend = None
+        if worker.id in self._workers and worker.status is not Status.DRAINING:
+            self._by_url[worker.url] = worker
 
     def set_status(self, worker: Worker, status: Status) -> None:
         if worker.status is status or worker.id not in self._workers:
@@ -115,7 +147,7 @@ class Registry:
         if status is Status.READY and worker.backend is None and self._attach is not None:
             worker.backend = self._attach(worker)
         if status is Status.DRAINING:
-            self._forget_url(worker)
+            self._leave(worker)
         worker.status = status
         self._changed(Change.STATUS, worker)
 
@@ -123,6 +155,15 @@ class Registry:
         """The models of a worker were replaced."""
         if worker.id in self._workers:
             self._changed(Change.MODELS, worker)
+
+    def _leave(self, worker: Worker) -> None:
+        """Its name and its address are free for others."""
+        self._forget_url(worker)
+        there = self._at.get(worker.base_url, [])
+        if worker in there:
+            there.remove(worker)
+            if not there:
+                del self._at[worker.base_url]
 
     def _forget_url(self, worker: Worker) -> None:
         if self._by_url.get(worker.url) is worker:
@@ -153,7 +194,9 @@ class Registry:
         self._any = self._entry("", hosted or known)
         wildcards = [w for w in known if w.takes_any_model]
         self._wildcard = self._entry("", wildcards) if wildcards else None
-        self._ready_count = sum(1 for w in known if w.status is Status.READY)
+        ready = [w.worker_type for w in known if w.status is Status.READY]
+        self._ready_count = len(ready)
+        self._can_serve = REGULAR in ready or (PREFILL in ready and DECODE in ready)
         served = (m for w in hosted if w.status is not Status.DRAINING for m in w.models)
         self._self_hosted = tuple(dict.fromkeys(served))
 
@@ -172,6 +215,6 @@ class Registry:
         alive = tuple(w for w in workers if w.status is not Status.DRAINING)
         ready = tuple(w for w in alive if w.status is Status.READY)
         former = self._entries.get(model) if model else self._any
-        if former is not None and (former.model, former.workers, former.ready) == (model, alive, ready):
+        if former is not None and (former.model, former.workers, former.all_ready) == (model, alive, ready):
             return former
         return ModelEntry(model, alive, ready)

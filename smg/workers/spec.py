@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from smg.workers.worker import HealthOptions, ModelCard
+from smg.workers.worker import Handover, HealthOptions, ModelCard, Thresholds
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 Settle = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 Priority = Annotated[int, msgspec.Meta(ge=0, le=4_294_967_295)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Cost = Annotated[float, msgspec.Meta(ge=0)]
 
 WorkerType = Literal["regular", "prefill", "decode", "encode"]
@@ -71,6 +72,20 @@ class ResilienceSpec(msgspec.Struct, frozen=True):
     disable_circuit_breaker: bool | None = None
 
 
+class OverloadSpec(msgspec.Struct, frozen=True):
+    """Thresholds of one worker in place of the flags'."""
+
+    waiting_requests: Count | None = None
+    token_usage: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+
+    def over(self, general: Thresholds) -> Thresholds:
+        """`general` with the members that were given."""
+        return Thresholds(
+            general.waiting_requests if self.waiting_requests is None else self.waiting_requests,
+            general.token_usage if self.token_usage is None else self.token_usage,
+        )
+
+
 class WorkerSpec(msgspec.Struct, frozen=True):
     """Body of `POST /workers` and `PUT /workers/ID`."""
 
@@ -87,6 +102,19 @@ class WorkerSpec(msgspec.Struct, frozen=True):
     api_key: str | None = None
     health: HealthSpec | None = None
     resilience: ResilienceSpec | None = None
+    overload: OverloadSpec | None = None
+    load_monitor_interval_secs: Seconds | None = None
+    bootstrap_port: Port | None = None
+    kv_connector: str | None = None
+    kv_role: str | None = None
+    kv_engine_id: str | None = None
+    kv_block_size: Count | None = None
+
+    @property
+    def handover(self) -> Handover:
+        return Handover(
+            self.bootstrap_port, self.kv_connector, self.kv_role, self.kv_engine_id, self.kv_block_size
+        )
 
     @property
     def engine(self) -> str:
@@ -95,7 +123,7 @@ class WorkerSpec(msgspec.Struct, frozen=True):
 
     def problem(self) -> str | None:
         """Why no worker of this kind can be added, if so: what is not built is refused, not ignored."""
-        if self.worker_type != "regular":
+        if self.worker_type == "encode":
             return f"worker_type '{self.worker_type}' is not supported by this gateway"
         if self.connection_mode not in (None, "http"):
             return f"connection_mode '{self.connection_mode}' is not supported by this gateway"

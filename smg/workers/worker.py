@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -16,6 +16,11 @@ from smg.config.specs import WorkerUrl
 from smg.workers.breaker import Breaker
 
 EXTERNAL = "external"
+REGULAR: Final = "regular"
+PREFILL: Final = "prefill"
+DECODE: Final = "decode"
+_NOT_REALTIME = ("anthropic", "gemini")
+_CONNECTORS = {"NixlConnector": "nixl", "MooncakeConnector": "mooncake"}
 
 
 class Status(enum.Enum):
@@ -34,6 +39,12 @@ class Backend(Protocol):
     async def forward(self, x: Any, call: Any, lease: Any) -> bool: ...
 
     def close(self) -> None: ...
+
+
+class Contact(Protocol):
+    """Who is told that a request could not reach a worker."""
+
+    def failed(self, worker: Worker, now: float) -> None: ...
 
 
 class ModelCard(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,31 +82,65 @@ class LoadReport(msgspec.Struct, frozen=True):
     throughput: float = 0.0
 
 
+class Thresholds(msgspec.Struct, frozen=True):
+    """A worker that reports so much or more is overloaded; None: it is not asked."""
+
+    waiting_requests: int | None = None
+    token_usage: float | None = None
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """One of the `size` data-parallel ranks behind one address, from 0."""
+
+    number: int
+    size: int
+
+
+class Handover(msgspec.Struct, frozen=True):
+    """How a prefill or decode worker passes its KV cache on; None: not said."""
+
+    bootstrap_port: int | None = None
+    kv_connector: str | None = None
+    kv_role: str | None = None
+    kv_engine_id: str | None = None
+    kv_block_size: int | None = None
+
+
 class Worker:
-    """`url` is the canonical text it was registered under, without a trailing slash."""
+    """`url` is what it is called: the canonical text of its address, without a trailing slash, and of a
+    data-parallel rank `@` and its number too. `base_url` is where it is asked."""
 
     __slots__ = (
         "aliases",
         "api_key",
         "backend",
+        "base_url",
         "breaker",
         "cards",
         "connection_mode",
+        "contact",
         "cost",
+        "done_at",
+        "handover",
         "health",
+        "heard_at",
         "id",
         "labels",
         "load",
+        "load_interval_s",
+        "load_rows",
         "model_id",
         "models",
         "priority",
         "provider",
+        "rank",
         "report",
         "report_number",
         "runtime",
         "sent_since_report",
         "status",
         "target",
+        "thresholds",
         "url",
         "worker_type",
     )
@@ -115,7 +160,8 @@ class Worker:
     ) -> None:
         self.id = str(uuid.uuid4())
         self.target = target
-        self.url = str(target)
+        self.base_url = self.url = str(target)
+        self.rank: Rank | None = None
         self.breaker = breaker
         self.health = health or HealthOptions()
         self.runtime = runtime
@@ -124,10 +170,17 @@ class Worker:
         self.labels = dict(labels or {})
         self.priority = priority
         self.cost = cost
-        self.worker_type = "regular"
+        self.worker_type = REGULAR
+        self.handover = Handover()
         self.connection_mode = "http"
         self.status = Status.PENDING
+        self.contact: Contact | None = None
+        # When it answered last, anything and a client's request, by the monotonic clock.
+        self.heard_at = self.done_at = 0.0
         self.load = 0
+        self.load_interval_s: float | None = None
+        self.load_rows: Sequence[dict[str, float]] = ()
+        self.thresholds = Thresholds()
         self.report: LoadReport | None = None
         self.report_number = 0
         self.sent_since_report = 0
@@ -144,9 +197,25 @@ class Worker:
         """A provider whose models are unknown: it is asked for every model nobody else serves."""
         return self.runtime == EXTERNAL and not self.models
 
-    def reported(self, report: LoadReport | None) -> None:
-        """A report came, or the last one is too old to count."""
+    @property
+    def pairing(self) -> str:
+        """Only a prefill and a decode worker of which this is equal work together."""
+        connector = self.handover.kv_connector
+        name = _CONNECTORS.get(connector, connector.lower()) if connector is not None else "?"
+        return f"{self.runtime}/{name}/?"
+
+    @property
+    def speaks_realtime(self) -> bool:
+        """Is it labelled for the Realtime API, or a provider that has it?"""
+        if self.runtime == EXTERNAL:
+            return self.provider not in _NOT_REALTIME
+        is_plain = self.worker_type == "regular" and self.connection_mode == "http"
+        return is_plain and self.labels.get("realtime") == "true"
+
+    def reported(self, report: LoadReport | None, rows: Sequence[dict[str, float]] = ()) -> None:
+        """A report came, or the last one is too old to count. `rows`: what it was made of, by rank."""
         self.report = report
+        self.load_rows = rows
         self.report_number += 1
         self.sent_since_report = 0
 

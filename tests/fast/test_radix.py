@@ -43,7 +43,7 @@ def check(tree: TokenTree) -> None:
     assert tree.bytes <= 6 * tree.max_tokens + FLOOR_BYTES
     for number, parent, tokens, holders, kept in listed:
         assert 0 < len(tokens) <= PAGE
-        assert holders
+        assert holders or tree.sweeping
         if parent:
             # What is evicted first is a leaf, and who holds a node holds all above it.
             assert position[number] < position[parent]
@@ -59,6 +59,8 @@ def stored(tree: TokenTree) -> dict[Prefix, tuple[int, ...]]:
     for number, parent, tokens, holders, _ in reversed(tree.dump()):
         above = whole[parent]
         whole[number] = above + tokens
+        if not holders:
+            continue
         for end in range(1, len(tokens) + 1):
             assert above + tokens[:end] not in found
             found[above + tokens[:end]] = holders
@@ -69,10 +71,11 @@ class Histories(RuleBasedStateMachine):
     """Random prompts from a few stems, so that they share, diverge, end inside each other and grow."""
 
     max_tokens = 700
+    swept_by_insert = 256
 
     def __init__(self) -> None:
         super().__init__()
-        self.tree = TokenTree(self.max_tokens)
+        self.tree = TokenTree(self.max_tokens, self.swept_by_insert)
         self.model: PrefixModel[int] = PrefixModel()
         self.prompts: list[list[int]] = [[]]
 
@@ -118,6 +121,11 @@ class Histories(RuleBasedStateMachine):
         self.tree.remove_worker(worker)
         self.model.remove_worker(worker)
 
+    @precondition(lambda self: self.tree.sweeping)
+    @rule(count=st.sampled_from((1, 2, 5, 1000)))
+    def sweep(self, count: int) -> None:
+        assert self.tree.sweep(count) is not self.tree.sweeping
+
     @precondition(lambda self: len(self.prompts) > 20)
     @rule()
     def clear(self) -> None:
@@ -130,8 +138,23 @@ class Histories(RuleBasedStateMachine):
         assert stored(self.tree) == {key: tuple(sorted(held)) for key, held in self.model.holders.items()}
 
 
+class SlowlySwept(Histories):
+    """What removed workers held is still there at many inserts."""
+
+    swept_by_insert = 1
+
+
+class NeverSwept(Histories):
+    """Until its slot is used again."""
+
+    swept_by_insert = 0
+
+
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestSlowlySwept = SlowlySwept.TestCase
+TestNeverSwept = NeverSwept.TestCase
+for case in (TestHistories, TestSlowlySwept, TestNeverSwept):
+    case.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
 def random_ids(source: random.Random, size: int) -> array[int]:
@@ -301,13 +324,67 @@ def test_removing_a_worker_frees_its_share() -> None:
     for worker in range(10):
         tree.insert(shared + random_ids(source, 1000), worker)
     tree.remove_worker(4)
-    assert tree.tokens == 500 + 9 * 1000
     assert tree.best(shared) == (500, (0, 1, 2, 3, 5, 6, 7, 8, 9))
+    assert tree.sweep(10**9)
+    assert tree.tokens == 500 + 9 * 1000
     for worker in range(10):
         tree.remove_worker(worker)
     assert (tree.tokens, tree.nodes) == (0, 0)
     tree.insert(shared, 4)
     assert tree.best(shared) == (500, (4,))
+
+
+def test_what_a_removed_worker_held_goes_as_others_insert() -> None:
+    source = random.Random(4)
+    tree = TokenTree(100_000)
+    for worker in (1, 2):
+        tree.insert(random_ids(source, 40_000), worker)
+    tree.remove_worker(1)
+    assert tree.sweeping
+    assert tree.tokens == 80_000
+    inserts = 0
+    while tree.sweeping:
+        tree.insert(random_ids(source, 10), 3)
+        inserts += 1
+    assert inserts <= 80_000 // PAGE // 256 + 2
+    assert tree.tokens == 40_000 + inserts * 10
+    check(tree)
+
+
+def test_a_slot_that_is_used_again_at_once_holds_nothing_of_before() -> None:
+    source = random.Random(4)
+    tree = TokenTree(100_000)
+    old, new, other = (random_ids(source, size) for size in (5000, 50, 70))
+    tree.insert(old, 1)
+    tree.insert(other, 2)
+    tree.remove_worker(1)
+    assert tree.best(old) == (0, ())
+    tree.insert(new, 1)
+    assert not tree.sweeping
+    assert tree.best(old) == (0, ())
+    assert tree.tokens == 120
+
+
+def test_workers_that_go_together() -> None:
+    """Sets that become equal, and empty, in the midst of a sweep."""
+    source = random.Random(4)
+    tree = TokenTree(100_000, 0)
+    shared = random_ids(source, 300)
+    for worker in range(60):
+        tree.insert(shared[: 5 * worker + 5] + random_ids(source, 20), worker)
+    for worker in range(0, 60, 2):
+        tree.remove_worker(worker)
+        tree.sweep(worker % 7)
+        check(tree)
+    assert tree.best(shared) == (300, (59,))
+    out = array("i", [0]) * 60
+    tree.depths(shared, out)
+    assert list(out) == [0 if worker % 2 == 0 else 5 * worker + 5 for worker in range(60)]
+    for worker in range(1, 59, 2):
+        tree.remove_worker(worker)
+    assert tree.sweep(10**9)
+    check(tree)
+    assert tree.tokens == 320
 
 
 @pytest.mark.parametrize("tokens", [array("q", [1]), b"1234", array("d", [1.0])])

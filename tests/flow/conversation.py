@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -16,22 +17,27 @@ from smg._fast.exchange import Exchange
 from smg._fast.front import Front
 from smg._fast.ingress import Ingress
 from smg._fast.limits import Counts
+from smg.admission.gate import Gate
 from smg.admission.identity import Identity
+from smg.admission.permits import Permits
+from smg.admission.tenants import Tenants
 from smg.api.request_id import RequestIds
 from smg.api.surfaces import SURFACES
 from smg.backends.http import HttpBackend
 from smg.config.model import Retry
 from smg.config.specs import WorkerUrl
 from smg.gateway.admit import Admission
+from smg.gateway.explain import Explainer
 from smg.gateway.gateway import Gateway
 from smg.gateway.record import Recorder
 from smg.gateway.route import Router
 from smg.gateway.serve import serve
+from smg.gateway.spend import Spending
 from smg.policies.round_robin import RoundRobin
 from smg.telemetry.metrics import Metrics
 from smg.workers.breaker import Breaker, State
 from smg.workers.registry import Registry
-from smg.workers.worker import ModelCard, Status, Worker
+from smg.workers.worker import Backend, ModelCard, Status, Worker
 from tests.fast.reference import answers, chunked, heads
 from tests.fast.reference.answers import Answer
 from tests.fast.transports import FakeTransport, Timers, armed, make_limits, pass_a_moment
@@ -42,12 +48,28 @@ CONNECT_S = 7.0
 SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
+class _Remembering(Recorder):
+    """Keeps every exchange it has recorded."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(metrics)
+        self.recorded: list[Exchange] = []
+
+    def __call__(self, x: Exchange) -> None:
+        self.recorded.append(x)
+        super().__call__(x)
+
+
 class _NoSockets:
     def select(self, timeout: float | None) -> list[Any]:
         return []
 
     def close(self) -> None:
         pass
+
+
+async def _nobody(authorization: bytes | None) -> bool:
+    return False
 
 
 class FlowLoop(asyncio.BaseEventLoop):
@@ -72,6 +94,10 @@ class FlowLoop(asyncio.BaseEventLoop):
 
     async def create_connection(self, factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
         return await self.connector(factory, host)
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        """A name is its own address."""
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
 
     def settle(self) -> None:
         """Run until nothing is ready."""
@@ -221,7 +247,7 @@ class ClientEnd:
 
 
 class Flow:
-    """`pipe_above`: bodies above this size are passed on unread."""
+    """`pipe_above`: bodies above this size are passed on unread. `permits` is given the loop."""
 
     def __init__(
         self,
@@ -231,6 +257,9 @@ class Flow:
         pipe_above: int | None = None,
         failure_threshold: int = 100,
         api_key: str | None = None,
+        permits: Callable[[FlowLoop], Permits] | None = None,
+        tenants: Tenants | None = None,
+        tenant_header: str | None = None,
         **limits: Any,
     ) -> None:
         self.loop = FlowLoop()
@@ -241,20 +270,28 @@ class Flow:
         self.limits = make_limits(self.timers, **{"max_payload_bytes": LIMIT, **limits})
         self.counts = Counts()
         self.clock = _Clock()
-        self.recorded: list[Exchange] = []
+        self.metrics = Metrics()
+        self._recorder = _Remembering(self.metrics)
+        self.recorded = self._recorder.recorded
         self.begun = 0
+        self.permits = permits(self.loop) if permits is not None else Gate(None, 0, 1, self.loop)
+        self.tenants = tenants
         self.registry = Registry(attach=self._attach)
         self.ends = [self.loop.call(lambda n=n: self._add(n, failure_threshold)) for n in range(workers)]  # type: ignore[misc]
         self.front = self._front(
-            Retry(retry_max_retries=attempts, retry_jitter_factor=0.0), pipe_above, api_key
+            Retry(retry_max_retries=attempts, retry_jitter_factor=0.0),
+            pipe_above,
+            Identity(api_key, [], tenant_header),
         )
 
     # ---- building
 
-    def _front(self, retry: Retry, pipe_above: int | None, api_key: str | None) -> Front:
-        admission = Admission(Identity(api_key, []), RequestIds(()), self.registry.resolve, LIMIT, 1800, 300)
-        router = Router(self.registry, RoundRobin, retry)
-        gateway = Gateway(admission, router, self._record, pipe_above)
+    def _front(self, retry: Retry, pipe_above: int | None, identity: Identity) -> Front:
+        admission = Admission(identity, RequestIds(()), self.registry.resolve, LIMIT, 1800, 300)
+        router = self._router(retry)
+        spending = Spending(self.tenants) if self.tenants is not None else None
+        explain = Explainer(_nobody)
+        gateway = Gateway(admission, router, self._recorder, pipe_above, self.permits, explain, spending)
 
         def begin(x: Exchange) -> Any:
             self.begun += 1
@@ -269,18 +306,21 @@ class Flow:
             make_fallback=lambda ingress: None,  # type: ignore[arg-type, return-value]
         )
 
-    def _record(self, x: Exchange) -> None:
-        self.recorded.append(x)
-        Recorder(Metrics())(x)
+    def _router(self, retry: Retry) -> Router:
+        return Router(self.registry, RoundRobin, retry)
 
     def _add(self, number: int, failure_threshold: int) -> WorkerEnd:
         url = WorkerUrl.parse(f"http://w{number}:8000")
         worker = Worker(url, ClockedBreaker(self.clock, failure_threshold), cards=[ModelCard("m")])
+        self._prepare(worker, number)
         self.registry.add(worker)
         self.registry.set_status(worker, Status.READY)
         return WorkerEnd(self, worker)
 
-    def _attach(self, worker: Worker) -> HttpBackend:
+    def _prepare(self, worker: Worker, number: int) -> None:
+        """What a worker is before it is known."""
+
+    def _attach(self, worker: Worker) -> Backend:
         return HttpBackend(worker, self.limits, self.counts, None, CONNECT_S, 1800)
 
     async def _connect(self, factory: Any, host: str) -> Any:
@@ -335,6 +375,7 @@ class Flow:
         assert len(self.recorded) == len({id(x) for x in self.recorded}) == self.begun
         assert not asyncio.all_tasks(self.loop)
         assert [end.worker.load for end in self.ends] == [0] * len(self.ends)
+        assert self.permits.in_flight == 0 and self.permits.snapshot()["waiting"] == 0
         left = armed(self.limits)
         idle = left.pop("pool_idle", 0)
         assert set(left) <= {"idle", "linger"}, left

@@ -10,17 +10,6 @@ from tests.flow.conversation import SSE, ClientEnd, Flow, body_of, chat
 
 MakeFlow = Callable[..., Flow]
 
-LEAVING = {
-    "leaves": ClientEnd.leaves,
-    "ends": ClientEnd.ends,
-    "is cut": lambda client: client._flow.act(client._flow.front.abort_all),
-}
-
-
-@pytest.fixture(params=LEAVING)
-def leave(request: pytest.FixtureRequest) -> Callable[[ClientEnd], None]:
-    return LEAVING[request.param]
-
 
 def test_within_the_head(flow: Flow) -> None:
     for end in range(len(chat()) - len(body_of(chat()))):

@@ -16,8 +16,10 @@ from tests.system.processes import Processes, Running, children_of, is_alive, wa
 
 
 def start(processes: Processes, port: int, *words: str) -> tuple[Running, list[int]]:
-    """A serve that has printed its banner, and the processes it started."""
-    serve = processes.smg("serve", "--host", "127.0.0.1", "--port", str(port), *words)
+    """A serve that has printed its banner, and the processes it started. Its metrics are on any free port:
+    other tests run beside."""
+    listen = ("--host", "127.0.0.1", "--port", str(port), "--prometheus-port", "0")
+    serve = processes.smg("serve", *listen, *words)
     serve.wait_for("Stop it with Ctrl-C")
     return serve, children_of(serve.pid)
 

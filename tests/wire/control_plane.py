@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -15,10 +16,12 @@ from smg.admission.identity import Identity
 from smg.api.request_id import RequestIds
 from smg.config import model
 from smg.config.specs import ControlPlaneKey, WorkerUrl
+from smg.server.admin.audit import Audit
 from smg.server.admin.auth import AdminGuard
+from smg.server.admin.tokens import Tokens
 from smg.server.app import build_app
 from smg.server.cors import Cors
-from smg.server.deps import Deps
+from smg.server.deps import Deps, request_id_of
 from smg.workers.engine import EngineClient, open_session
 from smg.workers.register import Registrar
 from smg.workers.registry import Registry
@@ -82,6 +85,8 @@ async def control_plane(
     aliases: dict[str, str] | None = None,
     tls: ssl.SSLContext | None = None,
     reason: Callable[[], str | None] = lambda: None,
+    tokens: Callable[[aiohttp.ClientSession], Tokens] | None = None,
+    audited: bool = False,
     serve: Any = None,
     drain_limit_s: float = 20,
     **workers: Any,
@@ -96,18 +101,25 @@ async def control_plane(
         registry, client, options, model.Breaker(), api_key, retry_step_s=0.02, drain_limit_s=drain_limit_s
     )
     identity = Identity(api_key, tenants)
+    guard = AdminGuard(
+        identity,
+        [ControlPlaneKey.parse(text) for text in admins],
+        tokens(session) if tokens is not None else None,
+    )
+    request_ids = RequestIds()
     deps = Deps(
         registry=registry,
         registrar=registrar,
         client=client,
         identity=identity,
-        guard=AdminGuard(identity, [ControlPlaneKey.parse(text) for text in admins]),
-        request_ids=RequestIds(),
+        guard=guard,
+        request_ids=request_ids,
         cors=Cors(cors),
         version="1.2.3",
         not_ready_reason=reason,
         data_plane_paths=("/v1/chat/completions", "/generate"),
         serve=serve,
+        audit=Audit(guard, lambda request: request_id_of(request, request_ids)) if audited else None,
     )
     registrar.add_configured()
     try:

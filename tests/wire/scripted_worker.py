@@ -15,6 +15,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from smg.workers.load import LOADS, METRICS, OLD_LOAD
 from tests.wire.waiting import BOUND_S
 
 Play = Callable[["Connection", "Request"], Awaitable[None]]
@@ -30,6 +31,9 @@ _PROBES = (
     "/version",
     "/get_server_info",
     "/get_model_info",
+    LOADS,
+    OLD_LOAD,
+    METRICS,
 )
 
 

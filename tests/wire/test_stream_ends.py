@@ -152,7 +152,7 @@ async def test_breaks_do_not_open_the_breaker(gateway):
         clients.append(await gw.client())
         error_frame((await clients[-1].ask(post(STREAM_BODY))).body)
     states = [line for line in gw.metrics.splitlines() if line.startswith("smg_worker_cb_state{")]
-    assert [line.rsplit(" ", 1)[1] for line in states] == ["0.0"]
+    assert [line.rsplit(" ", 1)[1] for line in states] == ["0"]
 
 
 # ---- timeouts

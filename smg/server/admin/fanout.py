@@ -58,7 +58,7 @@ class Fanout:
         workers = self._engines()
         target = _target(body)
         if target is not None:
-            workers = [worker for worker in workers if worker.url == target]
+            workers = [worker for worker in workers if target in (worker.base_url, worker.url)]
             if not workers:
                 return _no_such_worker()
         successful, failed = await self._post_to(workers, request.path, body or None)
@@ -73,8 +73,10 @@ class Fanout:
         return json_answer(answer, status=206 if failed else 200)
 
     def _engines(self) -> list[Worker]:
+        """One worker of each address: ranks of one engine have one cache route and one profiler."""
         gone = (Status.PENDING, Status.DRAINING)
-        return [w for w in self._deps.registry.all() if not w.is_external and w.status not in gone]
+        engines = [w for w in self._deps.registry.all() if not w.is_external and w.status not in gone]
+        return list({w.base_url: w for w in reversed(engines)}.values())[::-1]
 
     async def _post_to(
         self, workers: list[Worker], path: str, body: bytes | None
@@ -95,7 +97,7 @@ class Fanout:
         key = self._deps.prober.key_of(worker)
         try:
             async with self._slots:
-                url = worker.url + path
+                url = worker.base_url + path
                 answer = await self._deps.client.request("POST", url, key, CALL_TIMEOUT_S, body=body)
         except EngineError as error:
             return str(error)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from smg import errors
 from smg.config.specs import WorkerUrl
 from smg.server.deps import Deps, json_answer, read_worker_body
 from smg.workers.spec import WorkerSpec, WorkerUpdate
-from smg.workers.worker import Status, Worker
+from smg.workers.worker import REGULAR, Status, Worker
+
+DRAIN_TIMEOUT_S = 300.0
+MAX_DRAIN_TIMEOUT_S = 3600.0
 
 
 class WorkerRoutes:
@@ -29,6 +33,7 @@ class WorkerRoutes:
             web.put(one, self._guarded(self.replace)),
             web.patch(one, self._guarded(self.change)),
             web.delete(one, self._guarded(self.remove)),
+            web.post(one + "/drain", self._guarded(self.drain)),
         ]
 
     async def show_all(self, request: web.Request) -> web.Response:
@@ -62,6 +67,8 @@ class WorkerRoutes:
 
     async def replace(self, request: web.Request) -> web.Response:
         worker = self._get(request)
+        if worker.rank is not None:
+            raise errors.bad_worker_request("A data-parallel rank cannot be replaced")
         spec = await read_worker_body(request, WorkerSpec)
         try:
             is_same = WorkerUrl.parse(spec.url) == worker.target
@@ -76,6 +83,19 @@ class WorkerRoutes:
         worker = self._get(request)
         self._registrar.remove(worker)
         return _accepted(worker, "removal")
+
+    async def drain(self, request: web.Request) -> web.Response:
+        """Waits, other than `remove`: for a hook that may stop the engine when it is answered with 200."""
+        worker = self._get(request)
+        left = await self._registrar.drain(worker, _timeout_s(request.query.get("timeout_secs")))
+        answer = {
+            "status": "draining" if left else "drained",
+            "worker_id": worker.id,
+            "url": worker.url,
+            "in_flight": left,
+            "message": "Worker still has requests in flight" if left else "Worker drained and removed",
+        }
+        return json_answer(answer, status=202 if left else 200)
 
     def _get(self, request: web.Request) -> Worker:
         text = request.match_info["worker_id"]
@@ -116,10 +136,30 @@ class WorkerRoutes:
         }
         if worker.provider is not None:
             shown["provider"] = worker.provider
+        if worker.worker_type != REGULAR:
+            handover = msgspec.structs.asdict(worker.handover)
+            shown |= {name: value for name, value in handover.items() if value is not None}
+            shown["pd_pairing"] = worker.pairing
+        if worker.rank is not None:
+            shown |= {
+                "dp_base_url": worker.base_url,
+                "dp_rank": worker.rank.number,
+                "dp_size": worker.rank.size,
+            }
         job = self._registrar.find_job(worker.id)
         if job is not None:
             shown["job_status"] = job
         return shown
+
+
+def _timeout_s(text: str | None) -> float:
+    if text is None:
+        return DRAIN_TIMEOUT_S
+    is_number = text.isascii() and text.isdecimal() and len(text) < 10
+    if not is_number or int(text) > MAX_DRAIN_TIMEOUT_S:
+        most = f"{MAX_DRAIN_TIMEOUT_S:g}"
+        raise errors.bad_worker_request(f"timeout_secs must be a whole number from 0 to {most}")
+    return float(text)
 
 
 def _accepted(worker: Worker, what: str) -> web.Response:

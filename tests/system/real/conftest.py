@@ -1,7 +1,7 @@
 """What these tests need beyond Python: where it is not there, their files are not collected.
 
-`.ci/run` installs both and names them: SMG_TEST_NODE_MODULES, a folder with npm's `openai` in its
-node_modules, and SMG_TEST_LLAMACPP, a Python that has `xllamacpp`.
+`.ci/run` installs them and names them: SMG_TEST_NODE_MODULES, a folder with npm's `openai` in its
+node_modules, SMG_TEST_LLAMACPP, a Python that has `xllamacpp`, and SMG_TEST_CHROMIUM, a browser.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ from tests.system.processes import Processes
 
 NODE_FOLDER = os.environ.get("SMG_TEST_NODE_MODULES")
 LLAMACPP_PYTHON = os.environ.get("SMG_TEST_LLAMACPP")
+CHROMIUM = os.environ.get("SMG_TEST_CHROMIUM")
 
 collect_ignore = [
     name
-    for name, needed in (("test_node_sdk.py", NODE_FOLDER), ("test_llamacpp.py", LLAMACPP_PYTHON))
+    for name, needed in (
+        ("test_node_sdk.py", NODE_FOLDER),
+        ("test_llamacpp.py", LLAMACPP_PYTHON),
+        ("test_console.py", CHROMIUM),
+    )
     if not needed
 ]
 
@@ -49,3 +54,9 @@ def node_folder() -> Path:
 def llamacpp_python() -> str:
     assert LLAMACPP_PYTHON is not None
     return LLAMACPP_PYTHON
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    assert CHROMIUM is not None
+    return CHROMIUM

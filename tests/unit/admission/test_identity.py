@@ -1,5 +1,7 @@
 """Keys, schemes and blanks of the data plane's authentication."""
 
+import hashlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ def test_open_without_keys() -> None:
     identity = Identity(None)
     assert identity.is_open
     assert identity.identify(b"Bearer anything").name == "anonymous"
-    assert identity.identify(None).key is None
+    assert identity.identify(None).key == "anonymous"
 
 
 @pytest.mark.parametrize(
@@ -81,3 +83,46 @@ def test_any_header_is_an_answer(header: bytes) -> None:
         assert "error" not in refusal(Identity("sk"), header)
     elif key != b"sk":
         assert "error" in refusal(Identity("sk"), header)
+
+
+def named(identity: Identity, value: bytes | None, address: str | None = None) -> str:
+    return identity.stranger(lambda name: value if name == b"x-org" else None, lambda: address).key
+
+
+def test_strangers_are_told_apart_by_a_trusted_header_then_by_their_address() -> None:
+    identity = Identity(None, header="X-Org")
+    assert identity.tells_strangers_apart
+    assert named(identity, b"red", "10.0.0.1") == "header:red"
+    assert named(identity, b"  a b ", "10.0.0.1") == "header:a b"
+    assert named(identity, None, "10.0.0.1") == "ip:10.0.0.1"
+    assert named(identity, b"", "10.0.0.1") == "ip:10.0.0.1"
+    assert named(identity, b" ", None) == "anonymous"
+    assert named(identity, "rüd".encode(), "10.0.0.1") == "ip:10.0.0.1"
+    assert named(Identity(None), b"red", "10.0.0.1") == "ip:10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [
+        ("::1", "ip:::1"),
+        ("::ffff:10.1.2.3", "ip:10.1.2.3"),
+        ("fe80::1%eth0", "ip:fe80::1"),
+        ("10.0.0.1", "ip:10.0.0.1"),
+    ],
+)
+def test_addresses_have_one_spelling(address: str, key: str) -> None:
+    assert named(Identity(None), None, address) == key
+
+
+def test_a_long_tenant_header_is_refused() -> None:
+    identity = Identity(None, header="x-org")
+    assert named(identity, b"q" * 200) == "header:" + "q" * 200
+    with pytest.raises(GatewayError) as caught:
+        named(identity, b"q" * 201)
+    assert (caught.value.status, caught.value.code) == (400, "invalid_tenant_header")
+
+
+def test_the_shared_key_is_no_tenants_name() -> None:
+    identity = Identity("sk", [("shared", "other")])
+    assert identity.identify(b"Bearer other").key == "auth:shared"
+    assert identity.identify(b"Bearer sk").key == "auth:" + hashlib.sha256(b"sk").hexdigest()

@@ -8,7 +8,7 @@ from smg.cli.parser import Parser
 from smg.config.load import ConfigError
 from smg.config.model import Config
 from smg.config.options import add_launch_options, config_from
-from smg.config.specs import ControlPlaneKey, ModelAlias, TenantKey, WorkerUrl
+from smg.config.specs import ControlPlaneKey, ModelAlias, PrefillUrl, TenantKey, WorkerUrl
 
 
 def launch(*words: str, environ: Mapping[str, str] | None = None) -> Config:
@@ -49,6 +49,25 @@ def test_keys() -> None:
         ControlPlaneKey("k2", "x", "user", "u"),
     )
     assert not any(secret in repr(config) for secret in ("sk", "b:c", "s:t"))
+
+
+def test_pairs() -> None:
+    config = launch(
+        *("--pd-disaggregation", "--prefill", "http://a:1", "9001", "--prefill", "http://b:1", "none"),
+        *("--prefill", "http://c:1", "--decode", "http://d:1", "--decode", "http://e:1"),
+    )
+    halves = ("http://a:1 9001", "http://b:1", "http://c:1")
+    assert config.disaggregation.prefill == tuple(map(PrefillUrl.parse, halves))
+    assert config.disaggregation.decode == (WorkerUrl("http", "d", 1), WorkerUrl("http", "e", 1))
+    words = "http://a:1 9001 http://b:1 none http://c:1"
+    for text in (words, '["http://a:1 9001", "http://b:1", "http://c:1 none"]'):
+        environ = {"SMG_PREFILL": text, "SMG_PD_DISAGGREGATION": "1"}
+        assert launch(environ=environ).disaggregation.prefill == config.disaggregation.prefill
+    [problem] = problems("--pd-disaggregation", "--prefill", "http://a:1", "x")
+    assert (
+        problem
+        == "--prefill: 'http://a:1 x': 'x' is not a bootstrap port; give a number up to 65535, or none"
+    )
 
 
 def test_aliases_are_resolved() -> None:
@@ -134,7 +153,7 @@ def test_a_unix_socket_turns_tcp_off_unless_a_port_is_given(tmp_path: Path) -> N
         (["--api-key", " "], "must not be empty"),
         (["--api-key", "a\nb"], "control characters"),
         (["--policy", "best"], "one of round_robin, random, passthrough"),
-        (["--policy", "bucket"], "is a policy for prefill workers"),
+        (["--policy", "bucket"], "is a policy for --prefill-policy only"),
         (["--backend", "anthropic"], "--backend anthropic is not built yet"),
         (["--backend", "tokenspeed"], "is not built yet"),
         (["--worker-urls", "grpc://a:1"], "'grpc://a:1': gRPC workers are not built yet"),
@@ -142,14 +161,27 @@ def test_a_unix_socket_turns_tcp_off_unless_a_port_is_given(tmp_path: Path) -> N
         (["--tenant-api-key", "x"], "--tenant-api-key: entry 1:"),
         (["--tenant-api-key", "a:k", "--tenant-api-key", "b:k"], "tenants 'a' and 'b' have the same key"),
         (["--control-plane-api-keys", "id:name:root:k"], "admin or user"),
-        (["--max-concurrent-requests", "-1"], "--max-concurrent-requests is not built yet"),
-        (["--queue-size=0"], "--queue-size is not built yet"),
+        (["--max-concurrent-requests", "-2"], "--max-concurrent-requests: needs an integer from -1 to"),
+        (["--queue-timeout-secs", "0"], "--queue-timeout-secs: needs an integer from 1 to"),
+        (["--rate-limit-tokens-per-second=-1"], "needs an integer from 0 to"),
+        (["--priority-scheduler-default-max-class", "root"], "one of system, interactive, default, bulk"),
+        (
+            ["--priority-scheduler-enabled", "--priority-scheduler-config", "/none.yaml"],
+            "--priority-scheduler-config: /none.yaml cannot be read",
+        ),
+        (["--tenant-rate-limit-enabled"], "needs the file of --tenant-rate-limit-config"),
+        (
+            ["--tenant-rate-limit-enabled", "--tenant-rate-limit-config", "/none.yaml"],
+            "--tenant-rate-limit-config: /none.yaml cannot be read",
+        ),
+        (["--tenant-header-name", "x org"], "--tenant-header-name: 'x org' is not a header name"),
+        (["--queue-size=-1"], "--queue-size: needs an integer from 0 to"),
         (["--enable-mesh"], "--enable-mesh is not offered"),
         (["--upstream-http2"], "--upstream-http2 is not offered"),
-        (["--state-redis-url", "redis://x"], "--state-redis-url is not built yet"),
-        (["--prefill", "http://a", "none"], "--prefill is not built yet"),
+        (["--state-redis-url", "http://x"], "--state-redis-url begins with redis://"),
+        (["--encode", "http://a", "none"], "--encode is not built yet"),
         (["--encode-policy", "random"], "--encode-policy is not built yet"),
-        (["--worker-warmup-secs", "3"], "--worker-warmup-secs is not built yet"),
+        (["--worker-stale-secs", "3"], "--worker-stale-secs is not built yet"),
         (["--eviction-interval-secs", "5"], "--eviction-interval-secs is not offered: it is not needed"),
         (["--block-size", "16"], "prefixes of any length are matched"),
         (["--cache-threshold", "1.1"], "a number of at least 0 and at most 1"),
@@ -222,4 +254,4 @@ def test_help_shows_brackets_and_every_option_once(capsys: pytest.CaptureFixture
     text = capsys.readouterr().out
     assert "[URL ...]" in text
     assert text.count("--worker-startup-check-interval") == 1
-    assert "--max-concurrent-requests" not in text
+    assert "--job-queue-capacity" not in text

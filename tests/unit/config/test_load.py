@@ -91,14 +91,14 @@ def test_an_empty_file_changes_nothing(write) -> None:
         ("worker_urls: http://a", "needs a list"),
         ("worker_urls: [1]", "needs a list of texts"),
         ("prometheus_duration_buckets: [1, a]", "needs a number"),
-        ("policy: bucket", "bucket is a policy for prefill workers"),
+        ("policy: bucket", "bucket is a policy for --prefill-policy only"),
         ("cache_boundaries: [16, '64']", "integers from 1 to 2147483647 between commas, not '64'"),
         ("cache_boundaries: [16, true]", "not True"),
         ("cache_boundaries: [16, 16]", "has 16 twice"),
         ("cache_boundaries: {a: 1}", "needs integers"),
         ("prot: 1", "did you mean port?"),
         ("zzzzzz: 1", "is not an option"),
-        ("max_concurrent_requests: 5", "is not built yet"),
+        ("job_queue_capacity: 5", "is not built yet"),
         ("enable_mesh: true", "is not offered"),
         ("[1, 2]", "no YAML mapping"),
         ("a: [", "no YAML mapping"),
@@ -155,8 +155,8 @@ def test_empty_and_foreign_variables_are_ignored() -> None:
 
 
 def test_refused_variables_are_named() -> None:
-    (problem,) = problems({}, {"SMG_QUEUE_SIZE": "0"})
-    assert problem.startswith("SMG_QUEUE_SIZE is not built yet")
+    (problem,) = problems({}, {"SMG_JOB_QUEUE_CAPACITY": "0"})
+    assert problem.startswith("SMG_JOB_QUEUE_CAPACITY is not built yet")
 
 
 def test_the_answer_lists_one_problem_a_line() -> None:

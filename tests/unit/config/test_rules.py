@@ -3,9 +3,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from smg.config.disaggregation import Disaggregation
 from smg.config.load import check
-from smg.config.model import Auth, Config, Listen, Retry, Routing, Telemetry, Upstream, Workers
-from smg.config.specs import ControlPlaneKey, TenantKey, WorkerUrl
+from smg.config.model import Auth, Config, Listen, Protection, Retry, Routing, Telemetry, Upstream, Workers
+from smg.config.specs import ControlPlaneKey, PrefillUrl, TenantKey, WorkerUrl
+
+URL = WorkerUrl("http", "a", 1)
 
 
 def test_the_defaults_are_fine() -> None:
@@ -26,10 +29,38 @@ def test_the_defaults_are_fine() -> None:
         (Config(routing=Routing(cache_index="hash")), "--cache-boundaries"),
         (
             Config(
+                protection=Protection(worker_overload_shed=True),
+                workers=Workers(disable_load_monitoring=True),
+            ),
+            "--worker-overload-shed needs the workers' reports",
+        ),
+        (
+            Config(
                 routing=Routing(policy="power_of_two"),
                 workers=Workers(worker_urls=(WorkerUrl("http", "a", 1),)),
             ),
             "--policy power_of_two needs at least two workers",
+        ),
+        (Config(disaggregation=Disaggregation(decode=(URL,))), "--decode needs --pd-disaggregation"),
+        (
+            Config(disaggregation=Disaggregation(prefill=(PrefillUrl(URL),))),
+            "--prefill needs --pd-disaggregation",
+        ),
+        (
+            Config(
+                disaggregation=Disaggregation(
+                    pd_disaggregation=True, prefill=(PrefillUrl(URL, 1), PrefillUrl(URL, 2)), decode=(URL,)
+                )
+            ),
+            "http://a:1 can be only one of",
+        ),
+        (
+            Config(
+                disaggregation=Disaggregation(
+                    pd_disaggregation=True, prefill=(PrefillUrl(URL),), prefill_policy="power_of_two"
+                )
+            ),
+            "--prefill-policy power_of_two needs at least two workers",
         ),
         (Config(listen=Listen(health_check_port=30000)), "--port and --health-check-port are both 30000"),
         (Config(listen=Listen(port=29000)), "--port and --prometheus-port are both 29000"),

@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg.config.specs import ControlPlaneKey, ModelAlias, TenantKey, WorkerUrl, resolve_aliases
+from smg.config.specs import (
+    ContextHeader,
+    ControlPlaneKey,
+    ModelAlias,
+    PrefillUrl,
+    TenantKey,
+    WorkerUrl,
+    resolve_aliases,
+)
 
 
 @pytest.mark.parametrize(
@@ -171,3 +179,45 @@ def test_control_plane_key_refused_without_showing_it(text: str, piece: str) -> 
     with pytest.raises(ValueError, match=piece) as refused:
         ControlPlaneKey.parse(text)
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "port", "shown"),
+    [
+        ("http://a:1 9001", 9001, "http://a:1 9001"),
+        ("http://a:1  None", None, "http://a:1 none"),
+        ("http://a:1", None, "http://a:1 none"),
+        ("http://[::1]:1 0", 0, "http://[::1]:1 0"),
+    ],
+)
+def test_prefill_url(text: str, port: int | None, shown: str) -> None:
+    one = PrefillUrl.parse(text)
+    assert one.bootstrap_port == port and str(one) == shown
+    assert PrefillUrl.parse(str(one)) == one
+
+
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [
+        ("http://a:1 x", "is not a bootstrap port"),
+        ("http://a:1 65536", "is not a bootstrap port"),
+        ("http://a:1 -1", "is not a bootstrap port"),
+        ("http://a:1 5 6", "URL, or URL and its bootstrap port"),
+        ("a:1 5", "begins with http://"),
+    ],
+)
+def test_no_prefill_url(text: str, piece: str) -> None:
+    with pytest.raises(ValueError, match=piece):
+        PrefillUrl.parse(text)
+
+
+def test_a_context_header() -> None:
+    header = ContextHeader.parse("X-Tenant-ID = tenant_id")
+    assert header == ContextHeader("x-tenant-id", "tenant_id")
+    assert ContextHeader.parse(str(header)) == header
+
+
+@pytest.mark.parametrize("text", ["", "x-a", "=k", "x-a=", "x a=k", "x:a=k", "Authorization=k", "cookie=k"])
+def test_what_is_no_context_header(text: str) -> None:
+    with pytest.raises(ValueError, match=r"header|secret"):
+        ContextHeader.parse(text)

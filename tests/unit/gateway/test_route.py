@@ -18,8 +18,9 @@ from smg.policies.consistent_hashing import ConsistentHashing
 from smg.policies.manual import Pins
 from smg.policies.round_robin import RoundRobin
 from smg.workers.breaker import State
+from smg.workers.overload import Overload
 from smg.workers.registry import Registry
-from smg.workers.worker import Status, Worker
+from smg.workers.worker import Status, Thresholds, Worker
 from tests.unit.policies.fleet import Clock, call, dice, report, worker
 from tests.unit.policies.test_manual import Watcher
 
@@ -312,3 +313,90 @@ def test_when_another_attempt_is_made() -> None:
 def test_delays_grow_to_their_maximum() -> None:
     router = Fleet(retry_initial_backoff_ms=100, retry_max_backoff_ms=400, retry_jitter_factor=0).router
     assert [router.delay_s(number) for number in (1, 2, 3, 9)] == pytest.approx([0.1, 0.15, 0.225, 0.4])
+
+
+def test_workers_out_of_touch_are_spared_while_there_are_others() -> None:
+    fleet = Fleet()
+    lost, other = worker(1), worker(2)
+    fleet.add(lost, other)
+    fleet.registry.unreachable.add(lost)
+    assert {fleet.lease().worker for _ in range(4)} == {other}
+    assert fleet.lease(tried=(other,)).worker is other
+    assert not fleet.router.has_untried(call(None), (other,))
+    fleet.registry.set_status(other, Status.NOT_READY)
+    assert fleet.lease().worker is lost
+
+
+class Told:
+    def __init__(self) -> None:
+        self.failed_with: list[Worker] = []
+
+    def failed(self, one: Worker, now: float) -> None:
+        self.failed_with.append(one)
+
+
+def test_who_hears_of_a_worker_and_who_is_told_of_failures() -> None:
+    fleet, one, told = Fleet(), worker(1), Told()
+    one.contact = told
+    fleet.add(one)
+    with fleet.lease() as lease:
+        lease.failed(unreachable=True)
+    assert (told.failed_with, one.heard_at) == ([one], 0)
+    with fleet.lease() as lease:
+        pass
+    with fleet.lease() as lease:
+        lease.failed(unreachable=False)
+    assert told.failed_with == [one]
+    assert one.heard_at > 0
+    one.heard_at = 0
+    with fleet.lease() as lease:
+        lease.answered(503)
+    assert one.heard_at > 0
+
+
+def overloaded(fleet: Fleet, sheds: bool, *waiting: int) -> list[Worker]:
+    """Workers that report so many waiting requests."""
+    overload = Overload(fleet.registry, sheds, 7)
+    fleet.router = Router(fleet.registry, Noting, Retry(), overload=overload)
+    workers = [worker(1 + number) for number in range(len(waiting))]
+    fleet.add(*workers)
+    for one, number in zip(workers, waiting, strict=True):
+        one.thresholds = Thresholds(8, 0.8)
+        one.reported(report(waiting_requests=number))
+        overload.judge(one)
+    return workers
+
+
+def test_the_overloaded_are_spared() -> None:
+    fleet = Fleet()
+    _busy, free = overloaded(fleet, True, 8, 0)
+    assert fleet.lease(tried=(free,)).worker is free
+    assert not fleet.router.has_untried(call(None), (free,))
+    assert fleet.router.has_untried(call(None), ())
+
+
+def test_all_overloaded() -> None:
+    fleet = Fleet()
+    workers = overloaded(fleet, False, 20, 9)
+    assert fleet.lease().worker is workers[1]
+    fleet = Fleet()
+    overloaded(fleet, True, 20, 9)
+    with pytest.raises(GatewayError) as error:
+        fleet.lease()
+    assert code_of(error) == (503, "worker_overload_protection_shed")
+    assert error.value.headers == (("Retry-After", "7"),)
+    assert error.value.retry is errors.Retry.NO
+
+
+def test_retries_come_out_of_the_budget() -> None:
+    fleet = Fleet(retry_max_retries=5)
+    fleet.add(worker(1))
+    while fleet.router.may_retry(errors.Retry.YES, call(None), 1, ()):
+        pass
+    assert fleet.router.budget.denied == 1
+    for _ in range(10):
+        fleet.lease()
+    granted = 0
+    while fleet.router.may_retry(errors.Retry.YES, call(None), 1, ()):
+        granted += 1
+    assert granted >= 1  # two are earned, of which some may have faded

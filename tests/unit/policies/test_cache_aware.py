@@ -40,6 +40,7 @@ def test_a_small_share_is_no_affinity() -> None:
 
 
 def test_a_miss_never_goes_to_the_busiest() -> None:
+    """Nor to the worker that is stuck (FF-24)."""
     policy, workers = make(), fleet(4, loads=[9, 1, 1, 1])
     picked = {placed(policy, workers, f"{number:05}" * 100) for number in range(60)}
     assert picked == set(workers[1:])
@@ -136,3 +137,21 @@ def test_with_placement_index() -> None:
     home.load = 1
     assert all(policy.choose(workers, hinted([1, 2, 3, 4, n])) is home for n in range(10))
     assert policy.choose(workers, hinted([1, 2, 3])) is not home
+
+
+@pytest.mark.parametrize("kind", ["text", "tokens"])
+def test_a_flood_of_unique_prompts_meets_a_hard_bound(kind: str) -> None:
+    """Memory reaches its plateau at once and stays there, without waiting for any tick (FF-23)."""
+    index = PrefixIndex(50_000)
+    policy, workers = CacheAware(index, 0.3, Spill(64, 1.5), dice()), fleet(4)
+    text, tree = index._text, index._tree
+    taken = []
+    for number in range(4000):
+        if kind == "text":
+            request = ask(HEAD[:100] + f"{number:08} " * 440)
+        else:
+            request = hinted([*range(25), *(number * 400 + place for place in range(400))])
+        assert policy.choose(workers, request) in workers
+        taken.append(text.bytes + tree.bytes)
+    assert max(taken) <= 2 * (6 * 50_000 + (256 << 10))
+    assert max(taken[2000:]) <= max(taken[:2000])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 from collections.abc import Iterator
@@ -16,8 +17,11 @@ from smg.api.completions import COMPLETIONS
 from smg.api.decisions import Request as DecisionsRequest
 from smg.api.generate import GENERATE
 from smg.api.surfaces import SURFACES
+from smg.config.model import Config
+from smg.server import compose, compose_admission
 from smg.server.app import build_app
 from smg.server.openapi import make_document
+from smg.telemetry.metrics import Metrics
 from tests.wire.control_plane import control_plane
 from tests.wire.live_gateway import running
 from tests.wire.raw_client import get
@@ -83,7 +87,7 @@ def test_an_operation_is_whole(path: str, method: str, operation: dict[str, Any]
     assert method in METHODS
     assert operation["summary"]
     for status, response in operation["responses"].items():
-        assert re.fullmatch(r"[2-5]\d\d|default", status)
+        assert re.fullmatch(r"101|[2-5]\d\d|default", status)
         assert response["description"]
         assert all(one.keys() == {"schema"} for one in response.get("content", {}).values())
     assert operation["responses"]
@@ -139,7 +143,13 @@ def test_every_error_is_told_of() -> None:
 async def test_every_route_of_the_application_is_in_it() -> None:
     async with control_plane() as plane:
         paths = tuple(surface.path for surface in SURFACES)
-        app = build_app(dataclasses.replace(plane.deps, data_plane_paths=paths))
+        deps = dataclasses.replace(plane.deps, data_plane_paths=paths)
+        router = compose.router(Config(), deps.registry)
+        guards = compose_admission.guards(Config(), deps.registry, asyncio.get_running_loop())
+        metrics = Metrics()
+        realtime = compose.realtime(Config(), deps, router, guards, metrics)
+        calls = compose.realtime_calls(deps, realtime)
+        app = build_app(deps, realtime, calls, compose.console(deps, metrics, guards))
         registered = [(route.method, route.resource) for route in app.router.routes()]
     # A GET route answers HEAD besides, which is not listed by itself.
     routes = {(method.lower(), one.canonical) for method, one in registered if one and method != "HEAD"}

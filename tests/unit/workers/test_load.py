@@ -1,30 +1,20 @@
-"""Load reports: real-looking and broken ones, and the rounds in which they are asked for."""
+"""The rounds in which engines are asked for their load."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from smg.config.specs import WorkerUrl
 from smg.workers.breaker import Breaker
 from smg.workers.engine import Answer, EngineClient, EngineError
-from smg.workers.load import (
-    LOADS,
-    METRICS,
-    OLD_LOAD,
-    SKIPPED_ROUNDS,
-    LoadMonitor,
-    read_loads,
-    read_metrics,
-    read_old_load,
-)
+from smg.workers.load import LOADS, METRICS, OLD_LOAD, SKIPPED_ROUNDS, LoadMonitor
 from smg.workers.registry import Registry
-from smg.workers.worker import LoadReport, Status, Worker
+from smg.workers.reports import report_of, rows_of_loads
+from smg.workers.worker import LoadReport, Rank, Status, Worker
 
 RANK = {
     "dp_rank": 0,
@@ -52,78 +42,8 @@ def loads(*ranks: dict[str, Any]) -> bytes:
     return json.dumps(SGLANG | {"loads": ranks}).encode()
 
 
-def test_loads_of_one_rank() -> None:
-    assert read_loads(loads(RANK), 5.0) == LoadReport(5.0, 3, 2, 900.0, 0.25, 1200.5)
-
-
-def test_loads_of_ranks_are_added_up() -> None:
-    other = RANK | {"token_usage": 0.75, "num_waiting_uncached_tokens": 100}
-    assert read_loads(loads(RANK, other), 5.0) == LoadReport(5.0, 6, 4, 1000.0, 0.5, 2401.0)
-
-
-def test_tokens_that_one_rank_does_not_tell_are_unknown() -> None:
-    report = read_loads(loads(RANK, {"num_waiting_reqs": 1}), 5.0)
-    assert report is not None
-    assert report.waiting_tokens is None
-    assert report.waiting_requests == 3
-
-
-def test_old_load() -> None:
-    body = b'[{"dp_rank":0,"num_reqs":5,"num_waiting_reqs":2,"num_tokens":100},{"num_reqs":1}]'
-    assert read_old_load(body, 5.0) == LoadReport(5.0, 4, 2)
-    assert read_old_load(b'[{"num_reqs":1,"num_waiting_reqs":2}]', 5.0) == LoadReport(5.0, 0, 2)
-
-
-def test_metrics() -> None:
-    assert read_metrics(VLLM, 5.0) == LoadReport(5.0, 3, 2, None, 0.5)
-
-
-def test_metrics_of_two_engines() -> None:
-    body = VLLM + VLLM.replace(b'"0"', b'"1"').replace(b"} 0.5", b"} 0.7")
-    assert read_metrics(body, 5.0) == LoadReport(5.0, 6, 4, None, 0.6)
-
-
-def test_metrics_with_time_stamps_and_without_labels() -> None:
-    body = b'vllm:num_requests_running 3 1700000000000\nvllm:num_requests_waiting{a="b"} 2 1700000000000\n'
-    assert read_metrics(body, 5.0) == LoadReport(5.0, 3, 2)
-
-
-@pytest.mark.parametrize("value", [b"NaN", b"+Inf", b"-1", b"1e400", b"x", b"", b"1e99"])
-def test_samples_that_are_no_count_are_ignored(value: bytes) -> None:
-    line = b"vllm:num_requests_running " + value
-    assert read_metrics(line, 5.0) is None
-    assert read_metrics(line + b"\n" + VLLM, 5.0) == read_metrics(VLLM, 5.0)
-
-
-@pytest.mark.parametrize(
-    "value", ["1e400", "1" + "0" * 400, "-5", "true", '"3"', "null", "[1]", "{}", "1e99"]
-)
-def test_numbers_that_are_no_count_are_ignored(value: str) -> None:
-    body = f'[{{"num_running_reqs":{value},"num_reqs":{value},"num_waiting_reqs":1}}]'
-    for report in (
-        read_loads(b'{"loads":' + body.encode() + b"}", 5.0),
-        read_old_load(body.encode(), 5.0),
-    ):
-        assert report is None or (report.running_requests, report.waiting_requests) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"null", b"[]", b"{}", b'{"loads":[]}', b'{"loads":{}}', b'{"loads":[1]}', b"\xff", b"[" * 100_000],
-)
-@pytest.mark.parametrize("read", [read_loads, read_old_load, read_metrics])
-def test_broken_bodies_are_no_report(read: Callable[..., LoadReport | None], body: bytes) -> None:
-    assert read(body, 5.0) is None
-
-
-@given(
-    st.binary(max_size=60)
-    | st.recursive(st.none() | st.floats() | st.integers(), st.lists).map(lambda v: json.dumps(v).encode())
-    | st.floats().map(lambda v: b'vllm:num_requests_running{a="b"} %r' % v)
-)
-def test_any_body_is_survived(body: bytes) -> None:
-    for read in (read_loads, read_old_load, read_metrics):
-        read(body, 5.0)
+def read_loads(body: bytes, now: float) -> LoadReport | None:
+    return report_of(rows_of_loads(body), now)
 
 
 class Engine:
@@ -147,33 +67,40 @@ class Engine:
 
 
 class Rounds:
-    """A monitor of one worker whose pauses end when the test says so."""
+    """A monitor of one worker whose rounds are asked for by the test."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.engine, self.now = Engine(), 100.0
-        self.worker = Worker(WorkerUrl.parse("http://127.0.0.1:1"), Breaker(10, 3, 60, 120, True))
+        self.worker = make_worker()
         self.registry = Registry()
-        self.registry.add(self.worker)
-        self.registry.set_status(self.worker, Status.READY)
+        self.judged: list[Worker] = []
+        self.add(self.worker)
         client: EngineClient = self.engine  # type: ignore[assignment]
-        self.monitor = LoadMonitor(self.registry, client, lambda w: "key", 10.0, lambda: self.now)
-        monkeypatch.setattr("smg.workers.load.asyncio.sleep", self._stop)
+        self.monitor = LoadMonitor(
+            self.registry, client, lambda w: "key", 10.0, lambda: self.now, self.judged.append
+        )
 
-    async def _stop(self, seconds: float) -> None:
-        assert seconds == 10.0
-        raise StopAsyncIteration
+    def add(self, worker: Worker) -> None:
+        self.registry.add(worker)
+        self.registry.set_status(worker, Status.READY)
 
     async def round(self) -> list[str]:
         """The paths that were asked for."""
-        with pytest.raises(StopAsyncIteration):
-            await self.monitor.run()
+        assert await self.monitor.round() == 10.0
         self.now += 10
         return self.engine.take_paths()
 
 
+def make_worker(rank: Rank | None = None) -> Worker:
+    worker = Worker(WorkerUrl.parse("http://127.0.0.1:1"), Breaker(10, 3, 60, 120, True))
+    if rank is not None:
+        Registry().call_rank(worker, rank)
+    return worker
+
+
 @pytest.fixture
-def rounds(monkeypatch: pytest.MonkeyPatch) -> Rounds:
-    return Rounds(monkeypatch)
+def rounds() -> Rounds:
+    return Rounds()
 
 
 async def test_a_report_is_kept_and_what_was_sent_starts_anew(rounds: Rounds) -> None:
@@ -186,8 +113,7 @@ async def test_a_report_is_kept_and_what_was_sent_starts_anew(rounds: Rounds) ->
 
 async def test_the_key_is_shown(rounds: Rounds) -> None:
     rounds.engine.answers[LOADS] = (200, loads(RANK))
-    with pytest.raises(StopAsyncIteration):
-        await rounds.monitor.run()
+    await rounds.monitor.round()
     assert rounds.engine.asked == [(LOADS, "key")]
 
 
@@ -224,3 +150,42 @@ async def test_a_report_that_is_not_renewed_is_dropped(rounds: Rounds) -> None:
 async def test_only_ready_workers_are_asked(rounds: Rounds, status: Status) -> None:
     rounds.registry.set_status(rounds.worker, status)
     assert await rounds.round() == []
+
+
+async def test_ranks_of_one_address_are_asked_once_and_told_apart(rounds: Rounds) -> None:
+    rounds.registry.remove(rounds.worker)
+    ranks = [make_worker(Rank(number, 3)) for number in range(3)]
+    for one in ranks:
+        rounds.add(one)
+    rows = [RANK | {"num_waiting_reqs": 5, "dp_rank": 1}, RANK]
+    rounds.engine.answers[LOADS] = (200, loads(*rows))
+    assert await rounds.round() == [LOADS]
+    reports = [one.report for one in ranks]
+    assert [report and report.waiting_requests for report in reports] == [2, 5, None]
+    assert [len(one.load_rows) for one in ranks] == [1, 1, 0]
+    assert rounds.judged == ranks[:2]
+
+
+async def test_a_worker_may_have_an_interval_of_its_own(rounds: Rounds) -> None:
+    rounds.worker.load_interval_s = 3
+    rounds.engine.answers[LOADS] = (200, loads(RANK))
+    assert await rounds.monitor.round() == 3
+    rounds.now += 2
+    assert await rounds.monitor.round() == 1
+    assert rounds.engine.take_paths() == [LOADS]
+
+
+async def test_a_new_worker_is_asked_at_once(rounds: Rounds) -> None:
+    """The pause of the others goes on for them, but does not keep it waiting."""
+    rounds.engine.answers[LOADS] = (200, loads(RANK))
+    running = asyncio.create_task(rounds.monitor.run())
+    while rounds.worker.report is None:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    other = Worker(WorkerUrl.parse("http://127.0.0.1:11"), Breaker(10, 3, 60, 120, True))
+    rounds.engine.answers["1" + LOADS] = (200, loads(RANK))
+    rounds.add(other)
+    async with asyncio.timeout(20):
+        while other.report is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    running.cancel()
+    assert rounds.engine.take_paths() == [LOADS, "1" + LOADS]

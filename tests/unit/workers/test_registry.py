@@ -5,7 +5,7 @@ from typing import Any
 from smg.config.specs import WorkerUrl
 from smg.workers.breaker import Breaker
 from smg.workers.registry import Change, Registry
-from smg.workers.worker import ModelCard, Status, Worker
+from smg.workers.worker import DECODE, PREFILL, ModelCard, Rank, Status, Worker
 
 
 def make(port: int, *models: str, **options: Any) -> Worker:
@@ -141,3 +141,76 @@ def test_draining_worker_gives_its_url_free() -> None:
     ready(registry, new)
     registry.remove(old)
     assert registry.find_url(old.url) is new
+
+
+def half(port: int, kind: str, *models: str) -> Worker:
+    worker = make(port, *models)
+    worker.worker_type = kind
+    return worker
+
+
+def test_halves_of_pairs_are_apart() -> None:
+    registry = Registry()
+    whole, prefill, decode = make(1, "m"), half(2, PREFILL, "m"), half(3, DECODE, "m")
+    ready(registry, whole)
+    entry = registry.find("m")
+    assert entry is not None and not entry.is_paired
+    ready(registry, prefill, decode)
+    entry = registry.find("m")
+    assert entry is not None and entry.is_paired
+    assert (entry.ready, entry.prefill, entry.decode) == ((whole,), (prefill,), (decode,))
+    registry.set_status(decode, Status.NOT_READY)
+    entry = registry.find("m")
+    assert entry is not None and entry.is_paired and entry.decode == ()
+    assert registry.ready_count == 2
+
+
+def test_it_takes_two_halves_to_serve() -> None:
+    registry = Registry()
+    assert not registry.can_serve
+    prefill, decode = half(2, PREFILL, "m"), half(3, DECODE, "m")
+    ready(registry, prefill)
+    assert not registry.can_serve and registry.ready_count == 1
+    ready(registry, decode)
+    assert registry.can_serve
+    registry.set_status(prefill, Status.FAILED)
+    assert not registry.can_serve
+    ready(registry, make(1, "n"))
+    assert registry.can_serve
+
+
+class Closing:
+    closed = False
+
+    async def forward(self, x: Any, call: Any, lease: Any) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_worker_that_turns_out_to_be_a_rank_is_found_by_its_new_name() -> None:
+    made: list[Closing] = []
+
+    def attach(worker: Worker) -> Closing:
+        made.append(Closing())
+        return made[-1]
+
+    registry = Registry(attach=attach)
+    first, second = make(1, "m"), make(1, "m")
+    ready(registry, first)
+    registry.set_status(first, Status.NOT_READY)
+    registry.call_rank(first, Rank(0, 2))
+    registry.call_rank(second, Rank(1, 2))
+    assert made[0].closed
+    ready(registry, second)
+    registry.set_status(first, Status.READY)
+    assert [worker.url for worker in registry.all()] == [f"{first.base_url}@0", f"{first.base_url}@1"]
+    assert registry.find_url(first.base_url) is None
+    assert registry.find_url(first.url) is first
+    assert registry.find_url(second.url) is second
+    assert registry.at(first.base_url) == [first, second]
+    assert first.backend is made[2]
+    registry.set_status(first, Status.DRAINING)
+    assert registry.at(first.base_url) == [second]
+    assert registry.find_url(first.url) is None

@@ -3,8 +3,15 @@
 import msgspec
 import pytest
 
-from smg.workers.spec import HealthSpec, WorkerSpec, is_header_value, provider_name, provider_of_model
-from smg.workers.worker import HealthOptions
+from smg.workers.spec import (
+    HealthSpec,
+    OverloadSpec,
+    WorkerSpec,
+    is_header_value,
+    provider_name,
+    provider_of_model,
+)
+from smg.workers.worker import HealthOptions, Thresholds
 
 
 def test_unknown_members_are_ignored() -> None:
@@ -36,7 +43,7 @@ def test_wrong_types_are_not(body: bytes) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"url": "u", "worker_type": "prefill"}',
+        b'{"url": "u", "worker_type": "encode"}',
         b'{"url": "u", "connection_mode": "grpc"}',
         b'{"url": "u", "api_key": ""}',
         b'{"url": "u", "api_key": "a\\r\\nX: y"}',
@@ -83,3 +90,18 @@ def test_header_values() -> None:
     assert is_header_value("schlüssel")
     assert not is_header_value(" a")
     assert not is_header_value("a\n")
+
+
+def test_thresholds_of_a_worker_go_before_the_general_ones() -> None:
+    general = Thresholds(8, 0.8)
+    assert OverloadSpec().over(general) == general
+    assert OverloadSpec(waiting_requests=3).over(general) == Thresholds(3, 0.8)
+    assert OverloadSpec(token_usage=0.5).over(Thresholds()) == Thresholds(None, 0.5)
+
+
+@pytest.mark.parametrize(
+    "overload", ['{"waiting_requests": 0}', '{"token_usage": 0}', '{"token_usage": 1.1}']
+)
+def test_thresholds_that_would_always_or_never_hold(overload: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(f'{{"url": "u", "overload": {overload}}}', type=WorkerSpec)
