@@ -15,7 +15,6 @@ import asyncio
 from smg._fast.deadlines cimport Deadlines, Timed
 from smg._fast.head cimport RequestHead, ResponseHead
 from smg._fast.limits cimport Limits
-from smg._fast.usage cimport UsageMeter
 
 
 cdef extern from *:

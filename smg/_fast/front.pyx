@@ -166,7 +166,7 @@ cdef class Answering(Reply):
     # ---- what the exchange asks for
 
     cdef object peer(self):
-        if not self._peer_known:                                 # asking the system costs more than the rest of a request
+        if not self._peer_known:                                 # asking the system costs more than all the rest
             self._peer_known = True
             name = self.transport.get_extra_info("peername")
             self._peer = name[0] if type(name) is tuple else None

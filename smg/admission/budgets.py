@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from smg._fast.budget import Budget
 from smg.admission.bucket import Bucket
 from smg.admission.limits import Limit
 
@@ -20,8 +20,6 @@ SEARCHED = 8
 SHOWN = 20
 LOOKED_AT = 2_000
 MINUTE_S = 60.0
-ROUNDING = 1e-6
-"""Who comes back when it was told to is not sent away again for the last bit of a number."""
 
 
 class Budgets(Protocol):
@@ -32,45 +30,6 @@ class Budgets(Protocol):
     def take(self, limits: Sequence[Limit], tokens: int) -> float | Awaitable[float]: ...
 
     def give_back(self, limits: Sequence[Limit], tokens: int, requests: int = 0) -> None: ...
-
-
-class Budget:
-    """What is left of a limit: `tokens` may be below zero, after answers that cost more than was guessed.
-    Both refill as `Bucket` does."""
-
-    __slots__ = ("_at", "_most_requests", "_most_tokens", "requests", "tokens")
-
-    def __init__(self, limit: Limit, now: float, share: float) -> None:
-        self._most_tokens = limit.tokens
-        self._most_requests = limit.requests
-        self.tokens = limit.tokens * share
-        self.requests = limit.requests * share
-        self._at = now
-
-    def refill(self, now: float) -> None:
-        minutes = (now - self._at) / MINUTE_S
-        if minutes > 0:
-            self.tokens = min(self._most_tokens, self.tokens + minutes * self._most_tokens)
-            self.requests = min(self._most_requests, self.requests + minutes * self._most_requests)
-        self._at = now
-
-    def wait_s(self, tokens: int) -> float:
-        """Seconds until one request with so many tokens can be paid for, as of the last refill."""
-        if tokens <= self.tokens + ROUNDING and self.requests >= 1 - ROUNDING:
-            return 0.0
-        if tokens > self._most_tokens:
-            return math.inf
-        minutes = max((tokens - self.tokens) / self._most_tokens, (1 - self.requests) / self._most_requests)
-        return minutes * MINUTE_S
-
-    def give(self, tokens: int, requests: int) -> None:
-        self.tokens = min(self._most_tokens, self.tokens + tokens)
-        self.requests = min(self._most_requests, self.requests + requests)
-
-    def share(self, now: float) -> float:
-        """How full the emptier of the two is, 1 at most."""
-        self.refill(now)
-        return min(self.tokens / self._most_tokens, self.requests / self._most_requests)
 
 
 class LocalBudgets:
@@ -96,30 +55,18 @@ class LocalBudgets:
     def take(self, limits: Sequence[Limit], tokens: int) -> float:
         now = self._clock()
         if len(limits) == 1:
-            budget = self._find(limits[0], now)
-            budget.refill(now)
-            wait_s = budget.wait_s(tokens)
-            if wait_s <= 0:
-                budget.give(-tokens, -1)
-            return wait_s
-        wait_s = 0.0
-        budgets = []
-        for limit in limits:
-            budget = self._find(limit, now)
-            budget.refill(now)
-            budgets.append(budget)
-            wait_s = max(wait_s, budget.wait_s(tokens))
+            return self._find(limits[0], now).take(now, tokens)
+        budgets = [self._find(limit, now) for limit in limits]
+        wait_s = max(budget.wait_s(now, tokens) for budget in budgets)
         if wait_s <= 0:
             for budget in budgets:
-                budget.give(-tokens, -1)
+                budget.give(now, -tokens, -1)
         return wait_s
 
     def give_back(self, limits: Sequence[Limit], tokens: int, requests: int = 0) -> None:
         now = self._clock()
         for limit in limits:
-            budget = self._find(limit, now)
-            budget.refill(now)
-            budget.give(tokens, requests)
+            self._find(limit, now).give(now, tokens, requests)
 
     def fullest(self) -> list[dict[str, object]]:
         """The budgets that are most used up, of those used lately."""
@@ -141,7 +88,7 @@ class LocalBudgets:
         if limit.is_listed:
             budget = self._listed.get(limit.key)
             if budget is None:
-                budget = self._listed[limit.key] = Budget(limit, now, 1.0)
+                budget = self._listed[limit.key] = Budget(limit.tokens, limit.requests, now, 1.0)
             return budget
         budget = self._strangers.get(limit.key)
         if budget is not None:
@@ -149,7 +96,7 @@ class LocalBudgets:
             return budget
         if len(self._strangers) >= self._most:
             self._forget_one(now)
-        budget = Budget(limit, now, self._forgotten.level(now))
+        budget = Budget(limit.tokens, limit.requests, now, self._forgotten.level(now))
         self._strangers[limit.key] = budget
         return budget
 

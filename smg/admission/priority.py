@@ -43,7 +43,7 @@ class Scheduler:
     """`capacity`: slots in all; see `set_capacity`. `max_class`: of tenants whose key the file does not name.
     `labelled`: how many more tenants are told apart in `clamps`.
 
-    The counts: `admits` by class and outcome, `clamps` by tenant, requested and effective class,
+    The counts besides `admits`: `clamps` by tenant, requested and effective class,
     `preemptions` by the displaced class and the one it made room for.
     """
 
@@ -79,7 +79,8 @@ class Scheduler:
         self.reserved = reservations(self._options, capacity)
         # By class, the newest last; those found to have sent something are taken out.
         self._silent: list[dict[Slot, None]] = [{} for _ in CLASSES]
-        self.admits: dict[tuple[str, str], int] = {}
+        self._admitted = [0] * len(CLASSES)
+        self._others: dict[tuple[str, str], int] = {}
         self.clamps: dict[tuple[str, str, str], int] = {}
         self.preemptions: dict[tuple[str, str], int] = {}
 
@@ -209,7 +210,7 @@ class Scheduler:
         self.used[rank] += 1
         self.in_flight += 1
         self._silent[rank][slot] = None
-        self._count(rank, "admitted")
+        self._admitted[rank] += 1
         return slot
 
     def _leave(self, rank: int) -> None:
@@ -226,12 +227,20 @@ class Scheduler:
     # ---- what is told
 
     @property
+    def admits(self) -> dict[tuple[str, str], int]:
+        """Requests by class and outcome."""
+        admitted = {
+            (name, "admitted"): count for name, count in zip(CLASSES, self._admitted, strict=True) if count
+        }
+        return admitted | self._others
+
+    @property
     def allowed(self) -> int:
-        return sum(count for (_, outcome), count in self.admits.items() if outcome == "admitted")
+        return sum(self._admitted)
 
     @property
     def rejected(self) -> int:
-        return sum(count for (_, outcome), count in self.admits.items() if outcome.startswith("rejected"))
+        return sum(count for (_, outcome), count in self._others.items() if outcome.startswith("rejected"))
 
     @property
     def pressures(self) -> Iterable[float]:
@@ -264,7 +273,7 @@ class Scheduler:
 
     def _count(self, rank: int, outcome: str) -> None:
         key = (CLASSES[rank], outcome)
-        self.admits[key] = self.admits.get(key, 0) + 1
+        self._others[key] = self._others.get(key, 0) + 1
 
     def _label_of(self, tenant: Tenant) -> str:
         """A tenant's label: as many have one as were asked for, and those that the file names."""

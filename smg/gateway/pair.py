@@ -144,6 +144,15 @@ class PairRouter(Router):
         if legs.prefill_limit is not None:
             await legs.prefill_turns.wait(lambda: self._has_room(call, _prefills, legs.has_room_to_prefill))
 
+    async def recall(self, call: Call, get: hints.Get) -> None:
+        """As a router does, for each half."""
+        entry = self._entry(call)
+        if entry is None or not entry.is_paired:
+            await super().recall(call, get)
+            return
+        await self.legs.prefill.recall(call, get)
+        await self.legs.decode.recall(call, get)
+
     def lease(self, call: Call, get: hints.Get, tried: tuple[Worker, ...] = ()) -> Lease:
         """As a router does; for a model of halves a `PairLease`."""
         entry = self._entry(call)

@@ -34,7 +34,8 @@ async def serve(x: Exchange, gw: Gateway) -> None:
             await gw.admission.receive(x)
             call = gw.admission.decode(x) or await gw.admission.decode_large(x)  # 400, 408, 413, 422 here
         if gw.spending is not None:
-            charge = await gw.spending.reserve(x, call)  # 429 here
+            paid = gw.spending.reserve(x, call)  # 429 here
+            charge = paid if isinstance(paid, Charge) else await paid
         if gw.explain.is_wanted(x):
             await gw.explain.begin(x, call)
         await attempt(x, gw, call)  # 404, 501, 502, 503, 504 here

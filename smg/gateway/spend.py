@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from smg._fast import exchange as fast
 from smg._fast.exchange import Exchange
 from smg._fast.promptspan import prompt_spans
@@ -28,11 +30,10 @@ class Spending:
     def __init__(self, tenants: Tenants) -> None:
         self._tenants = tenants
 
-    async def reserve(self, x: Exchange, call: Call) -> Charge:
-        """Take the estimate from the tenant's budget; raises 429."""
+    def reserve(self, x: Exchange, call: Call) -> Charge | Awaitable[Charge]:
+        """Take the estimate from the tenant's budget, at once or when the store has answered; raises 429."""
         x.meter = UsageMeter()
-        charge = self._tenants.reserve(x.tenant, call.model, estimate(call))
-        return charge if isinstance(charge, Charge) else await charge
+        return self._tenants.reserve(x.tenant, call.model, estimate(call))
 
     def settle(self, x: Exchange, charge: Charge) -> None:
         """The exchange has ended, in whatever way."""

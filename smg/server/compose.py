@@ -165,7 +165,7 @@ def router(config: Config, registry: Registry, link: Link | None = None) -> Rout
     sheds, retry_after_s = protection.worker_overload_shed, config.workers.load_monitor_interval
     overload = Overload(registry, sheds, retry_after_s)
     made = (
-        compose_pairs.pair_router(config, registry, make_policy, warm, pins, overload)
+        compose_pairs.pair_router(config, registry, make_policy, warm, pins, overload, link)
         if config.disaggregation.pd_disaggregation
         else Router(registry, make_policy, config.retry, routing.routing_key_headers, pins, overload)
     )

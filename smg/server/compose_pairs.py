@@ -15,6 +15,8 @@ from smg.gateway.turns import Turns
 from smg.policies.bucket import Bucket
 from smg.policies.choose import POLICIES, Policy
 from smg.policies.manual import Pins
+from smg.server import compose_state
+from smg.state.link import Link
 from smg.workers.overload import Overload
 from smg.workers.registry import Registry
 from smg.workers.spec import WorkerSpec
@@ -41,20 +43,22 @@ def pair_router(
     warm: Callable[[Make], Make],
     pins: Pins | None,
     overload: Overload,
+    link: Link | None = None,
 ) -> PairRouter:
     pairs, routing = config.disaggregation, config.routing
     retry, names = config.retry, routing.routing_key_headers
 
-    def leg(policy: str | None) -> Router:
+    def leg(half: str, policy: str | None) -> Router:
         # A conversation is pinned to one worker of each half.
-        own = Pins(routing.max_idle_secs, time.monotonic) if pins is not None else None
-        make = warm(_policy(config, policy or routing.policy))
+        places = compose_state.places(config, link, half)
+        own = Pins(routing.max_idle_secs, time.monotonic, shared=places) if pins is not None else None
+        make = warm(compose_state.sharing(_policy(config, policy or routing.policy), places))
         return Router(registry, make, retry, names, own, overload)
 
     limit = pairs.prefill_max_inflight_requests_per_worker
     legs = Legs(
-        leg(pairs.prefill_policy),
-        leg(pairs.decode_policy),
+        leg(PREFILL, pairs.prefill_policy),
+        leg(DECODE, pairs.decode_policy),
         limit if limit > 0 else None,
         _prefill_turns(config),
         _decode_turns(config, overload),

@@ -36,12 +36,13 @@ def budgets(link: Link | None) -> Budgets:
     return local if link is None else SharedBudgets(link, local)
 
 
-def places(config: Config, link: Link | None) -> SharedPlaces | None:
-    """Where sticky keys have their worker, if anything asks for it."""
-    routing = config.routing
-    if link is None or not (routing.routing_key_override or routing.policy == "manual"):
+def places(config: Config, link: Link | None, half: str = "") -> SharedPlaces | None:
+    """Where sticky keys have their worker, or that of one half of a pair, if anything asks for it."""
+    routing, pairs = config.routing, config.disaggregation
+    is_used = "manual" in (routing.policy, pairs.prefill_policy, pairs.decode_policy)
+    if link is None or not (is_used or routing.routing_key_override):
         return None
-    return SharedPlaces(link, routing.max_idle_secs)
+    return SharedPlaces(link, routing.max_idle_secs, half)
 
 
 def sharing(make: Callable[[], Policy], places: SharedPlaces | None) -> Callable[[], Policy]:

@@ -28,15 +28,17 @@ _MAX_WORKER_BYTES = 2048
 
 
 class SharedPlaces:
-    """`idle_s`: how long a key is remembered that nobody renews. Keys are stored as digests."""
+    """`idle_s`: how long a key is remembered that nobody renews. Keys are stored as digests, and each `scope`
+    has its own."""
 
-    def __init__(self, link: Link, idle_s: float) -> None:
+    def __init__(self, link: Link, idle_s: float, scope: str = "") -> None:
         self._link = link
+        self._scope = scope.encode()
         self._idle_ms = max(1, int(idle_s * 1000))
 
     def find(self, key: bytes) -> Awaitable[str | None] | None:
         """The worker of a key, by its URL; None at once when nobody can be asked."""
-        asked = self._link.ask(_FIND, [_name(key)], [], late=_ignore)
+        asked = self._link.ask(_FIND, [self._name(key)], [], late=_ignore)
         return None if asked is None else _found(asked)
 
     def claim(self, key: bytes, worker: str, others: Callable[[str], None] | None = None) -> None:
@@ -48,7 +50,10 @@ class SharedPlaces:
             if others is not None and stands is not None and stands != worker:
                 others(stands)
 
-        self._link.tell(_CLAIM, [_name(key)], [worker, self._idle_ms, int(keep)], told if keep else None)
+        self._link.tell(_CLAIM, [self._name(key)], [worker, self._idle_ms, int(keep)], told if keep else None)
+
+    def _name(self, key: bytes) -> str:
+        return _PREFIX + blake2b(key, digest_size=16, person=self._scope).hexdigest()
 
 
 async def _found(asked: Awaitable[Any]) -> str | None:
@@ -66,7 +71,3 @@ def _text(answer: Any) -> str | None:
 
 def _ignore(answer: Any) -> None:
     """Nobody wants to know any more."""
-
-
-def _name(key: bytes) -> str:
-    return _PREFIX + blake2b(key, digest_size=16).hexdigest()

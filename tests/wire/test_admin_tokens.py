@@ -6,6 +6,7 @@ import base64
 import functools
 import io
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -113,10 +114,19 @@ async def test_good_tokens(issuer: Issuer, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_bad_tokens(issuer: Issuer, name: str) -> None:
+async def test_bad_tokens(issuer: Issuer, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    token = BAD[name](issuer)
+    with caplog.at_level(logging.DEBUG, "smg"):
+        await _refused(issuer, token)
+    told = [str(vars(record)) for record in caplog.records if record.name.startswith("smg")]
+    assert any("token refused on an admin route" in one for one in told)
+    assert len(token) < 5 or not any(token in one for one in told)
+
+
+async def _refused(issuer: Issuer, token: str) -> None:
     async with (
         control_plane(tokens=issuer.tokens, admins=KEYS) as plane,
-        plane.http.post("/flush_cache", headers=bearer(BAD[name](issuer))) as answer,
+        plane.http.post("/flush_cache", headers=bearer(token)) as answer,
     ):
         assert answer.status == 401
         assert answer.headers["WWW-Authenticate"] == 'Bearer realm="control-plane"'

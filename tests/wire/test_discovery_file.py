@@ -16,12 +16,16 @@ from typing import Any
 
 import pytest
 
+from smg.server import compose_control
 from smg.workers.discovery.file import MAX_FILE_BYTES, FileSource
 from smg.workers.discovery.reconcile import Reconciler
 from smg.workers.spec import HealthSpec, WorkerSpec
 from smg.workers.worker import Status
 from tests.wire.control_plane import Plane, control_plane, until
 from tests.wire.fake_engine import FakeEngine
+from tests.wire.live_gateway import running
+from tests.wire.raw_client import chat, post
+from tests.wire.scripted_worker import ScriptedWorker
 
 
 @pytest.fixture
@@ -210,3 +214,27 @@ async def test_streams_of_a_worker_that_is_gone_from_the_file_run_on(
         assert backend is not None and not backend.closed  # type: ignore[attr-defined]
         worker.load -= 1
         await until(lambda: backend.closed)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("chosen", "removes"), [(None, True), (False, False), (True, True)])
+async def test_a_gateway_with_a_file(path: Path, chosen: bool | None, removes: bool) -> None:
+    worker = ScriptedWorker(lambda connection, request: connection.answer())
+    await worker.start()
+    write(path, {"url": worker.url, "model_id": "renamed"})
+    options = {
+        "discovery_provider": "file",
+        "discovery_file": str(path),
+        "discovery_check_interval_secs": 1,
+        "remove_unhealthy_workers": chosen,
+    }
+    try:
+        async with running(wait=False, **options) as gateway:
+            await until(lambda: gateway.server.registry.ready_count == 1)
+            assert (await gateway.ask(post(chat(model="renamed")))).status == 200
+            assert (await gateway.ask(post(chat(model="m")))).status == 404
+            assert 'smg_discovery_workers_discovered{source="file"} 1' in gateway.metrics
+            assert 'smg_discovery_registrations_total{source="file",result="success"} 1' in gateway.metrics
+            assert 'smg_discovery_sync_duration_seconds_count{source="file"}' in gateway.metrics
+            assert compose_control.workers(gateway.server.config).remove_unhealthy_workers is removes
+    finally:
+        await worker.stop()

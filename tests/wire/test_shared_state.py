@@ -16,7 +16,7 @@ import pytest
 
 from smg.admission.budgets import LocalBudgets
 from smg.admission.limits import Limit
-from smg.config.specs import TenantKey
+from smg.config.specs import PrefillUrl, TenantKey, WorkerUrl
 from smg.state.budgets import SharedBudgets
 from smg.state.client import RedisConnection
 from smg.state.link import BOUND_S, Link, LinkError, Script, shown
@@ -300,6 +300,8 @@ async def test_a_budget_of_two_gateways(redis: RedisServer, tmp_path: Path) -> N
     }
     async with two_gateways(redis, ScriptedWorker(answering), **limited) as gateways:
         statuses = [(await gateways[n % 2].ask(post(BODY, RED))).status for n in range(20)]
+        assert "smg_state_up 1" in gateways[0].metrics
+        assert 'smg_state_questions_total{result="answered"}' in gateways[0].metrics
     assert statuses[:10] == [200] * 10
     assert statuses.count(429) >= 9
 
@@ -317,6 +319,36 @@ async def test_a_sticky_key_of_two_gateways(redis: RedisServer, options: dict[st
                 answer = await gateway.ask(post(chat(), line))
                 routed.add(answer.get("x-smg-routed-worker-id"))
             assert len(routed) == 1
+
+
+async def test_a_sticky_key_of_pairs(redis: RedisServer) -> None:
+    workers = [await ScriptedWorker(answering).start() for _ in range(4)]
+    prefill, decode = workers[:2], workers[2:]
+    options = {
+        "policy": "manual",
+        "pd_disaggregation": True,
+        "prefill": tuple(PrefillUrl(WorkerUrl.parse(one.url), 9001) for one in prefill),
+        "decode": tuple(WorkerUrl.parse(one.url) for one in decode),
+    }
+
+    def prefilled() -> list[int]:
+        return [sum(one.method == "POST" for one in worker.requests) for worker in prefill]
+
+    try:
+        async with two_gateways(redis, wait=False, **options) as gateways:
+            for gateway in gateways:
+                await until(lambda gateway=gateway: gateway.server.registry.ready_count == 4)
+            for number in range(8):
+                before, routed = prefilled(), set()
+                for gateway in (*gateways, *gateways):
+                    answer = await gateway.ask(post(chat(), f"X-SMG-Routing-Key: key-{number}"))
+                    assert answer.status == 200
+                    routed.add(answer.get("x-smg-routed-worker-id"))
+                asked = [after - then for then, after in zip(before, prefilled(), strict=True)]
+                assert (len(routed), sorted(asked)) == (1, [0, 4])
+    finally:
+        for worker in workers:
+            await worker.stop()
 
 
 async def test_no_request_is_lost_while_redis_dies_and_comes_back(redis: RedisServer, tmp_path: Path) -> None:

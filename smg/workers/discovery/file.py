@@ -168,7 +168,8 @@ def read_listing(content: bytes, worker_types: Collection[str] = REGULAR) -> dic
 def _spec(number: int, entry: Entry, worker_types: Collection[str]) -> tuple[str, WorkerSpec]:
     where = f"workers[{number}]"
     try:
-        url = str(WorkerUrl.parse(entry.url))
+        text = entry.url.strip()
+        url = str(WorkerUrl.parse(text if "://" in text else f"http://{text}"))
     except ValueError as error:
         raise SnapshotError("invalid", f"{where}.url: {error}") from None
     kind = entry.worker_type or "regular"

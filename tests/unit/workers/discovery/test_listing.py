@@ -46,6 +46,13 @@ def test_only_the_url_is_needed() -> None:
     assert read_listing(listing({"url": URL, "id": None, "model_id": None})).keys() == {URL}
 
 
+@pytest.mark.parametrize("text", ["10.0.0.1:8000", " http://10.0.0.1:8000", "10.0.0.1:8000/"])
+def test_a_url_may_leave_out_its_scheme(text: str) -> None:
+    assert read_listing(listing({"url": text})).keys() == {URL}
+    with pytest.raises(SnapshotError):
+        read_listing(listing({"url": text}, {"url": URL}))
+
+
 def test_an_empty_list_is_a_list() -> None:
     assert read_listing(listing()) == {}
 
@@ -82,7 +89,6 @@ BAD: dict[str, bytes] = {
     "entry without URL": listing({"id": "a"}),
     "URL null": listing({"url": None}),
     "URL empty": listing({"url": ""}),
-    "URL without scheme": listing({"url": "10.0.0.1:80"}),
     "other scheme": listing({"url": "ftp://x"}),
     "URL with credentials": listing({"url": "http://user:secret@x"}),
     "unknown member of an entry": listing({"url": URL, "priority": 5}),
