@@ -70,9 +70,9 @@ HEADERS = {
     "x-smg-routing-tokens": "smg/api/hints.py",
     "x-smg-target-worker": "smg/api/hints.py",
     "x-smg-routed-worker-id": "smg/backends/http.py",
-    "x-smg-error-code": "smg/errors.py",
-    "retry-after": "smg/errors.py",
-    "x-smg-preempted": "smg/errors.py",
+    "x-smg-error-code": "smg/errors/error.py",
+    "retry-after": "smg/errors/admission.py",
+    "x-smg-preempted": "smg/errors/admission.py",
     "x-smg-priority": "smg/admission/priority.py",
     "x-smg-tenant-id": "smg/config/admission.py",
 }
