@@ -32,6 +32,7 @@ cdef class Answering(Reply):
     cdef bint _peer_known
     cdef object _told               # is called when the client has taken what was written
     cdef int _fd                    # of a plain socket; -1 when only the transport may write
+    cdef int _socket                # its descriptor, only to ask whether the client is there
 
     cdef bytes _answer_head(self, int status, bytes reason, bytes lines, long long length)
     cdef void _flush_now(self) except *
@@ -42,3 +43,5 @@ cdef class Answering(Reply):
     cdef void cut(self) except *
     cdef void _skip_body(self) noexcept
     cdef void _taken(self) except *
+    cdef void _take(self, transport) except *
+    cdef bint _is_left(self) noexcept

@@ -10,6 +10,20 @@ cdef extern from "<sys/socket.h>" nogil:
     int MSG_DONTWAIT
     int MSG_NOSIGNAL
 
+cdef extern from *:
+    """
+    #include <poll.h>
+    #ifndef POLLRDHUP
+    #define POLLRDHUP 0
+    #endif
+    /* Has the peer ended the connection, even if bytes of its are still unread? */
+    static int smg_is_left(int fd) {
+        struct pollfd one = {fd, POLLRDHUP, 0};
+        return fd >= 0 && poll(&one, 1, 0) > 0;
+    }
+    """
+    bint smg_is_left(int fd) noexcept
+
 cdef enum:
     _JOINED = 16384          # up to here one write of head and body together is the cheaper one
 
@@ -183,6 +197,23 @@ cdef class Answering(Reply):
         if self._told is not None:
             told, self._told = self._told, None
             told()
+
+    # ---- the connection
+
+    cdef void _take(self, transport) except *:
+        self.transport = transport
+        self._fd = self._socket = -1
+        plain = transport.get_extra_info("socket")
+        if plain is not None:
+            self._socket = plain.fileno()
+            if transport.get_extra_info("sslcontext") is None:
+                self._fd = self._socket
+                # So that `pause_writing` tells of every byte that the transport keeps.
+                transport.set_write_buffer_limits(high=0)
+
+    cdef bint _is_left(self) noexcept:
+        """Has the client ended the connection, maybe behind bytes that are not read yet?"""
+        return smg_is_left(self._socket)
 
     # ---- what the listener asks for
 

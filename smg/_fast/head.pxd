@@ -41,3 +41,4 @@ cdef class ResponseHead:
 cdef RequestHead parse_request(const char* data, Py_ssize_t size)
 cdef ResponseHead parse_response(const char* data, Py_ssize_t size)
 cdef Py_ssize_t head_end(const char* data, Py_ssize_t size, Py_ssize_t start) noexcept
+cdef bint may_become_head(bytes data, Py_ssize_t at, Py_ssize_t scanned) except -1

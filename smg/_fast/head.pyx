@@ -64,6 +64,22 @@ class HeadError(ValueError):
         self.status = status
 
 
+cdef bint may_become_head(bytes data, Py_ssize_t at, Py_ssize_t scanned) except -1:
+    """Is there still hope for the partial head at `at`, of which so much was looked at before? Its line ends tell
+    early: a bare LF gives it up."""
+    cdef Py_ssize_t end = max(at, at + scanned - 1)
+    cdef unsigned char first = data[at]
+    if not (65 <= first <= 90 or 97 <= first <= 122 or first in b"!#$%&'*+-.^_`|~0123456789"):
+        return False
+    while True:
+        end = data.find(b"\n", end)
+        if end < 0:
+            return True
+        if end == at or data[end - 1] != 13:
+            return False
+        end += 1
+
+
 cdef Py_ssize_t head_end(const char* data, Py_ssize_t size, Py_ssize_t start) noexcept:
     """Position after the empty line that ends a head, looked for from `start`; 0 when it is not there."""
     cdef const char* found

@@ -49,4 +49,5 @@ cdef class Ingress(Answering):
     cdef void _refused_slow(self) except *
     cdef bint _client_reads(self) except -1
     cdef void _next_message(self) except *
+    cdef void _read_again(self) except *
     cdef void _close_gently(self, bint unread) except *

@@ -14,7 +14,7 @@ from smg._fast.exchange cimport (
     BODY_ABORTED, BODY_COMPLETE, BODY_MALFORMED, BODY_STALLED, BODY_TOO_LARGE, Exchange,
 )
 from smg._fast.front cimport Answering, Front
-from smg._fast.head cimport RequestHead, head_end, parse_request
+from smg._fast.head cimport RequestHead, head_end, may_become_head, parse_request
 
 from smg._fast.head import HeadError
 
@@ -72,6 +72,8 @@ cdef class Ingress(Answering):
                 and PyBytes_GET_SIZE(self._rest) - self._at > _MAX_AHEAD:
             self._paused = True
             self.transport.pause_reading()
+            if self.state == INGRESS_UNREAD or self.state == INGRESS_RUNNING:
+                self.front.limits.look.arm(self)                 # the end of what is not read is not told
 
     cdef bint _take_head(self) except -1:
         cdef Py_ssize_t size = PyBytes_GET_SIZE(self._rest) - self._at, end
@@ -92,7 +94,7 @@ cdef class Ingress(Answering):
                     self._refused(414, "The request target is too long")
                 else:
                     self._refused(431, "The request head is too large")
-            elif not self._may_become_head(text, size):
+            elif not may_become_head(self._rest, self._at, self._scanned):
                 self._refused(400, "Malformed request head")
             elif not self._head_timed:
                 self._head_timed = True
@@ -110,21 +112,6 @@ cdef class Ingress(Answering):
         self.disarm()
         self._begin(head)
         return True
-
-    def _may_become_head(self, text, Py_ssize_t size):
-        """Is there still hope for the partial head? Its line ends tell early: a bare LF gives it up."""
-        cdef bytes data = self._rest
-        cdef Py_ssize_t at = max(self._at, self._at + self._scanned - 1)
-        cdef unsigned char first = data[self._at]
-        if not (65 <= first <= 90 or 97 <= first <= 122 or first in b"!#$%&'*+-.^_`|~0123456789"):
-            return False
-        while True:
-            at = data.find(b"\n", at)
-            if at < 0:
-                return True
-            if at == self._at or data[at - 1] != 13:
-                return False
-            at += 1
 
     cdef void _begin(self, RequestHead head) except *:
         cdef Front front = self.front
@@ -242,9 +229,7 @@ cdef class Ingress(Answering):
             return
         if self.state == INGRESS_PIPE:
             self.state = INGRESS_RUNNING
-            if self._paused:                                     # or it would not be seen that the client leaves
-                self._paused = False
-                self.transport.resume_reading()
+            self._read_again()                                   # or it would not be seen that the client leaves
             if x.upstream is not None:
                 x.received = BODY_COMPLETE
                 x.upstream.body_end(self.head.chunked)
@@ -330,15 +315,15 @@ cdef class Ingress(Answering):
             else:
                 self._take_body()
             if self.state != INGRESS_COLLECT:
+                self._read_again()                               # or it would not be seen that the client leaves
                 return
         elif self.head.expects_continue:
             self.raw(b"HTTP/1.1 100 Continue\r\n\r\n")
         self.front.limits.body_stall.arm(self)
         if self._left > _IN_PLACE and not self.head.chunked and x.sink is None:
             self._receive_in_place()
-        elif self._paused:
-            self._paused = False
-            self.transport.resume_reading()
+        else:
+            self._read_again()
 
     cdef void pipe(self, Exchange x, long long limit) except *:
         if self.head.content_length > limit:
@@ -352,9 +337,7 @@ cdef class Ingress(Answering):
         if self.head.expects_continue and (self._rest is None or self._at >= PyBytes_GET_SIZE(self._rest)):
             self.raw(b"HTTP/1.1 100 Continue\r\n\r\n")
         self.front.limits.body_stall.arm(self)
-        if self._paused:
-            self._paused = False
-            self.transport.resume_reading()
+        self._read_again()
         self._advance()
 
     cdef void pause_body(self) noexcept:
@@ -410,6 +393,7 @@ cdef class Ingress(Answering):
             self._next_message()
 
     cdef void _next_message(self) except *:
+        cdef bint at_once = self._advancing or self.state == INGRESS_SLOW
         if not self._keep or (self.front.draining and self._rest is None):
             self._close_gently(False)
             return
@@ -418,13 +402,21 @@ cdef class Ingress(Answering):
         self.head = None
         self.takes_chunks = True
         self.front.limits.idle.arm(self)
-        self._read_on()
+        if at_once or self._rest is None or self._at >= PyBytes_GET_SIZE(self._rest):
+            self._read_on()
+        else:
+            # Not at once: the exchange that has answered has yet to return what the next one may need.
+            self.front.limits.loop.call_soon(self._read_on)
 
     def _read_on(self):
+        if not self.closed:
+            self._read_again()
+            self._advance()
+
+    cdef void _read_again(self) except *:
         if self._paused:
             self._paused = False
             self.transport.resume_reading()
-        self._advance()
 
     cdef void _close_gently(self, bint unread) except *:
         """Close when the client has had the chance to read the answer: closing over unread bytes
@@ -434,18 +426,20 @@ cdef class Ingress(Answering):
         self._at = 0
         self.disarm()
         if not unread or not self.transport.can_write_eof():
-            self.state = INGRESS_CLOSED
             self.closed = True
             self.transport.close()
+            if self.transport.get_write_buffer_size() > 0:
+                self.state = INGRESS_LINGER                      # a client that takes nothing is cut
+                self.front.limits.linger.arm(self)
+            else:
+                self.state = INGRESS_CLOSED
             return
         self.state = INGRESS_LINGER
         self.front.limits.linger.arm(self)
         if self._body is not None:
             self._body = None
             self._leave_receiver()
-        if self._paused:
-            self._paused = False
-            self.transport.resume_reading()
+        self._read_again()
         self.transport.write_eof()
 
     cdef void _refused(self, int status, str message) except *:
@@ -491,7 +485,14 @@ cdef class Ingress(Answering):
         return reads
 
     cdef void on_deadline(self, Deadlines which) noexcept:
-        if which is self.front.limits.body_stall and self.state != INGRESS_SLOW:
+        if which is self.front.limits.look:
+            if not self._paused:
+                return
+            if self._is_left():
+                self.cut()
+            else:
+                which.arm(self)
+        elif which is self.front.limits.body_stall and self.state != INGRESS_SLOW:
             if self._body is not None:
                 self._body = None
                 self._leave_receiver()
@@ -504,13 +505,7 @@ cdef class Ingress(Answering):
     # ---- the transport's callbacks
 
     def connection_made(self, transport):
-        self.transport = transport
-        self._fd = -1
-        plain = transport.get_extra_info("socket")
-        if plain is not None and transport.get_extra_info("sslcontext") is None:
-            self._fd = plain.fileno()
-            # So that `pause_writing` tells of every byte that the transport keeps.
-            transport.set_write_buffer_limits(high=0)
+        self._take(transport)
         self.front.open.add(self)
         self.front.counts.connections += 1
         self.front.counts.accepted += 1

@@ -6,6 +6,7 @@ cdef class Limits:
     cdef readonly Deadlines idle              # ingress: between two requests
     cdef readonly Deadlines body_stall        # ingress: between two pieces of a body
     cdef readonly Deadlines linger            # ingress: after the last answer, for the client to read it
+    cdef readonly Deadlines look              # ingress: whether a client is there whose bytes are not read
     cdef readonly Deadlines request           # exchange: an attempt, or the receipt of the body
     cdef readonly Deadlines first_byte        # egress: from the request to the answer's first byte
     cdef readonly Deadlines pool_idle         # egress: unused in its pool

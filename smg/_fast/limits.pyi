@@ -9,6 +9,7 @@ class Limits:
     idle: Deadlines
     body_stall: Deadlines
     linger: Deadlines
+    look: Deadlines
     request: Deadlines
     first_byte: Deadlines
     pool_idle: Deadlines

@@ -3,6 +3,8 @@ cimport cython
 
 from smg._fast.deadlines cimport Deadlines
 
+cdef double _LOOK_S = 1.0
+
 
 @cython.final
 cdef class Limits:
@@ -16,6 +18,7 @@ cdef class Limits:
         self.idle = Deadlines(loop, idle_s)
         self.body_stall = Deadlines(loop, body_stall_s)
         self.linger = Deadlines(loop, linger_s)
+        self.look = Deadlines(loop, _LOOK_S)
         self.request = Deadlines(loop, request_s)
         self.first_byte = Deadlines(loop, first_byte_s)
         self.pool_idle = Deadlines(loop, pool_idle_s)
@@ -27,8 +30,8 @@ cdef class Limits:
 
     def close(self):
         """Stop every timer."""
-        for one in (self.header_read, self.idle, self.body_stall, self.linger, self.request, self.first_byte,
-                    self.pool_idle):
+        for one in (self.header_read, self.idle, self.body_stall, self.linger, self.look, self.request,
+                    self.first_byte, self.pool_idle):
             one.close()
 
 
