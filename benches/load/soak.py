@@ -146,6 +146,16 @@ def text_of(stream: bytes, complete: bool) -> tuple[str, bool]:
     return text, failed
 
 
+def what_became(wanted: str, stream: bytes, complete: bool) -> str:
+    """Of a stream whose text should be `wanted`: left, broken or whole."""
+    text, failed = text_of(stream, complete)
+    if complete and not failed and text != wanted:
+        raise Broken(f"wrong text: {text[:60]!r} instead of {wanted[:60]!r}")
+    if not wanted.startswith(text):
+        raise Broken(f"wrong text in a part: {text[-60:]!r}")
+    return "left" if not complete else "broken" if failed else "whole"
+
+
 class Soak:
     def __init__(self, port: int, expected: dict[str, str], seed: int) -> None:
         self.port = port
@@ -174,13 +184,7 @@ class Soak:
                 raise Broken(f"status {status}: {body[:100]!r}")
             self.seen[f"status {status}"] += 1
             return
-        text, failed = text_of(body, complete)
-        wanted = self.expected[prompt]
-        if complete and not failed and text != wanted:
-            raise Broken(f"wrong text: {text[:60]!r} instead of {wanted[:60]!r}")
-        if not wanted.startswith(text):
-            raise Broken(f"wrong text in a part: {text[-60:]!r}")
-        self.seen["left" if not complete else "broken" if failed else "whole"] += 1
+        self.seen[what_became(self.expected[prompt], body, complete)] += 1
 
     async def client(self, deadline: float) -> None:
         while time.monotonic() < deadline:

@@ -186,6 +186,8 @@ cdef class Exchange(Timed):
 
     def _on_future(self, future):
         if self._steps is not None and self._suspended and self._waited_for is future:
+            if self._cancelled and future is not None and not future.cancelled():
+                future.exception()                               # nobody will ask for it, and that be complained of
             self._step()
 
     cdef void _wake(self) except *:

@@ -430,7 +430,7 @@ cdef class Ingress(Answering):
             self.transport.close()
             if self.transport.get_write_buffer_size() > 0:
                 self.state = INGRESS_LINGER                      # a client that takes nothing is cut
-                self.front.limits.linger.arm(self)
+                self.front.limits.idle.arm(self)
             else:
                 self.state = INGRESS_CLOSED
             return
@@ -469,6 +469,8 @@ cdef class Ingress(Answering):
         """aiohttp has written its answer to the message it was given; unless `keep` it closes next."""
         if not keep:
             self._keep = False
+            if self._body_done:
+                self.front.limits.idle.arm(self)                 # a client that takes nothing is cut
         elif self.state == INGRESS_TUNNEL:
             self._body_done = True
             self._close_gently(False)
@@ -497,7 +499,8 @@ cdef class Ingress(Answering):
                 self._body = None
                 self._leave_receiver()
             self._body_failed(BODY_STALLED)
-        elif which is not self.front.limits.header_read and self.state != INGRESS_SLOW and self._client_reads():
+        elif which is not self.front.limits.header_read and self._client_reads() and (
+                self.state != INGRESS_SLOW or which is self.front.limits.idle):
             which.arm(self)
         else:
             self.abort()

@@ -218,12 +218,13 @@ cdef class Side:
         something already."""
         self.is_over = True
         self._nobody.side = None
+        if self._waiting is not None and not self._waiting.done():
+            # First, since what was held may end the answer, and the connection's next request is then on its way.
+            self._waiting.set_result(None)
         if self.error is None:
             self.went_well()
         else:
             self._withdraw()
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
 
     cdef bint _discard(self) noexcept:
         """What was held is not for the client, who has got nothing so far; False: nothing is held."""

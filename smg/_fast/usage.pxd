@@ -19,5 +19,6 @@ cdef class UsageMeter:
     cdef void take(self, const char* data, Py_ssize_t size) except *
     cdef Py_ssize_t _scan(self, const char* data, Py_ssize_t size) noexcept
     cdef void _note(self, const char* name, Py_ssize_t size, long long count) noexcept
+    cdef long long _added(self, long long count, long long before) noexcept
     cdef void _note_cached(self, bint read, long long count) noexcept
     cdef void _count_events(self, const char* data, Py_ssize_t size) noexcept

@@ -26,6 +26,7 @@ cdef enum _Line:
 
 
 cdef const char* _DATA = b"data:"
+cdef long long _MOST = 10**15          # as `_DIGITS` allows
 
 
 cdef bint _is(const char* name, Py_ssize_t size, const char* wanted, Py_ssize_t wanted_size) noexcept:
@@ -182,13 +183,17 @@ cdef class UsageMeter:
 
     cdef void _note(self, const char* name, Py_ssize_t size, long long count) noexcept:
         if _is(name, size, b"prompt_tokens", 13) or _is(name, size, b"input_tokens", 12):
-            self.prompt = count + (self.prompt if self._adds and self.prompt > 0 else 0)
+            self.prompt = self._added(count, self.prompt)
         elif _is(name, size, b"completion_tokens", 17) or _is(name, size, b"output_tokens", 13):
-            self.completion = count + (self.completion if self._adds and self.completion > 0 else 0)
+            self.completion = self._added(count, self.completion)
         elif _is(name, size, b"total_tokens", 12):
-            self.total = count + (self.total if self._adds and self.total > 0 else 0)
+            self.total = self._added(count, self.total)
         elif _is(name, size, b"cache_read_input_tokens", 23) or _is(name, size, b"cache_creation_input_tokens", 27):
             self._note_cached(size == 23, count)
+
+    cdef long long _added(self, long long count, long long before) noexcept:
+        """A count of one more result of a list, or one that takes the place of that before."""
+        return min(count + before, _MOST) if self._adds and before > 0 else count
 
     cdef void _note_cached(self, bint read, long long count) noexcept:
         """Tokens that `prompt` leaves out."""

@@ -19,13 +19,15 @@ MAX_HEADER_CHARACTERS = 200
 
 
 class Tenant:
-    """An identity for limits and metrics. `key` is how limit files name it; `name` is shown."""
+    """An identity for limits and metrics. `key` is how limit files name it; `name` is shown. `label`: what
+    metrics, which anybody may read, call it, if not by its key."""
 
-    __slots__ = ("key", "name")
+    __slots__ = ("key", "label", "name")
 
-    def __init__(self, name: str, key: str) -> None:
+    def __init__(self, name: str, key: str, label: str | None = None) -> None:
         self.name = name
         self.key = key
+        self.label = label or key
 
     def __repr__(self) -> str:
         return f"Tenant({self.name!r})"
@@ -66,10 +68,11 @@ class Identity:
         self.anonymous = Tenant("anonymous", "anonymous")
         self._header = header.lower().encode() if header is not None else None
         self.tells_strangers_apart = tells_strangers_apart or header is not None
-        # A digest, since a tenant may have any name.
-        self._shared = (
-            Tenant("shared", f"auth:{sha256(api_key.encode()).hexdigest()}") if api_key is not None else None
-        )
+        self._shared: Tenant | None = None
+        if api_key is not None:
+            # A digest, since a tenant may have any name; not for everybody, who might guess the key by it.
+            digest = sha256(api_key.encode()).hexdigest()
+            self._shared = Tenant("shared", f"auth:{digest}", label="auth")
         tenants: dict[str, Tenant] = {}
         pairs: list[tuple[str, object]] = []
         for name, key in tenant_keys:

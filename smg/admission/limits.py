@@ -10,6 +10,8 @@ from smg.config.side_files import DefaultScope, ModelRule, TenantsFile
 _HOST_BITS = 64
 MAX_FOUND = 4096
 """Answers that are remembered; then all are forgotten and found again."""
+MAX_NAME = 256
+"""Characters of a model's name, which anybody can send, up to which its answer is remembered."""
 
 
 class Limit:
@@ -39,7 +41,9 @@ class Limits:
         if found is None:
             if len(self._found) >= MAX_FOUND:
                 self._found.clear()
-            found = self._found[tenant.key, model] = self._look_up(tenant.key, model)
+            found = self._look_up(tenant.key, model)
+            if model is None or len(model) <= MAX_NAME:
+                self._found[tenant.key, model] = found
         return found
 
     def _look_up(self, key: str, model: str | None) -> tuple[Limit, ...]:

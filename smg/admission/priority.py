@@ -277,9 +277,10 @@ class Scheduler:
 
     def _label_of(self, tenant: Tenant) -> str:
         """A tenant's label: as many have one as were asked for, and those that the file names."""
-        if tenant.key in self._ceilings or tenant.key in self._labels:
-            return tenant.key
+        label = tenant.label
+        if tenant.key in self._ceilings or label in self._labels:
+            return label
         if len(self._labels) >= self._labelled:
             return OTHER_TENANTS
-        self._labels.add(tenant.key)
-        return tenant.key
+        self._labels.add(label)
+        return label

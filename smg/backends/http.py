@@ -73,11 +73,11 @@ class HttpBackend:
     async def ask(
         self, x: Exchange, lease: Any, path: bytes, body: Body, length: int, content_type: bytes = JSON
     ) -> bool:
-        # A body that is passed on as it comes cannot be sent twice, so it gets a connection nobody has used.
         if x.begun_ns > self.dialer.due_ns:
             self.dialer.look_again()
-        egress = self._pool.take() if body is not None else None
         head = self._request_head(x, path, length, content_type)
+        # A body that is passed on as it comes cannot be sent twice, so it gets a connection nobody has used.
+        egress = self._pool.take() if body is not None else None
         if egress is not None:
             x.routed_line = self._routed_line
             await x.send(egress, head, _sendable(body))

@@ -97,8 +97,8 @@ class PairBackend:
         try:
             await self._http.ask(x, lease, x.head.path, body, len(body))
         except asyncio.CancelledError:
-            # Either the client has left, or the connecting was given up because the prefill worker failed.
-            if x.client_left or side.error is None:
+            # Either the request is over, or connecting was given up because the prefill worker failed.
+            if x.client_left or x.interrupted or side.error is None:
                 raise
         if side.error is None:
             _check(x, "decode")

@@ -130,7 +130,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     ] = 1024 * 1024
     stream_body_stall_timeout_secs: Annotated[
         int,
-        Option(group=REQUESTS, least=1, help="Longest pause between two pieces of a request body."),
+        Option(group=REQUESTS, help="Longest pause between two pieces of a request body. 0: any."),
     ] = 300
     sse_keepalive_secs: Annotated[
         int,

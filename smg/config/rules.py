@@ -16,7 +16,7 @@ from pathlib import Path
 from smg.config import side_files
 from smg.config.control_rules import CONTROL_RULES
 from smg.config.model import Config
-from smg.config.specs import resolve_aliases
+from smg.config.specs import SECRET_HEADERS, resolve_aliases
 from smg.config.tracing import problem_of
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -91,7 +91,9 @@ def _cors(config: Config) -> Iterator[str]:
 
 
 def _request_id_headers(config: Config) -> Iterator[str]:
-    return _header_names("--request-id-headers", config.listen.request_id_headers)
+    names = config.listen.request_id_headers
+    yield from _header_names("--request-id-headers", names)
+    yield from _secret_names("--request-id-headers", names)
 
 
 def _routing_key_headers(config: Config) -> Iterator[str]:
@@ -102,6 +104,13 @@ def _header_names(flag: str, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         if not _TOKEN.fullmatch(name):
             yield f"{flag}: {name!r} is not a header name"
+
+
+def _secret_names(flag: str, names: Iterable[str]) -> Iterator[str]:
+    """Headers whose values logs and metrics show must hold nothing secret."""
+    for name in names:
+        if name.lower() in SECRET_HEADERS:
+            yield f"{flag}: {name} holds a secret, which no log may show"
 
 
 def _worker_urls(config: Config) -> Iterator[str]:
@@ -219,8 +228,8 @@ def _tenants_file(config: Config) -> Iterator[str]:
 
 def _tenant_header(config: Config) -> Iterator[str]:
     name = config.admission.tenant_header_name
-    if not _TOKEN.fullmatch(name):
-        yield f"--tenant-header-name: {name!r} is not a header name"
+    yield from _header_names("--tenant-header-name", [name])
+    yield from _secret_names("--tenant-header-name", [name])
 
 
 def _shed(config: Config) -> Iterator[str]:

@@ -159,11 +159,12 @@ class ModelAlias:
 
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_SECRET_HEADERS = frozenset(
+SECRET_HEADERS = frozenset(
     {
         "authorization",
         "cookie",
         "proxy-authorization",
+        "sec-websocket-protocol",
         "x-api-key",
         "x-goog-api-key",
         "x-smg-admin-authorization",
@@ -183,7 +184,7 @@ class ContextHeader:
         header, _, key = (part.strip() for part in text.partition("="))
         if not _TOKEN.fullmatch(header) or not key:
             raise ValueError("a context header is written header=key")
-        if header.lower() in _SECRET_HEADERS:
+        if header.lower() in SECRET_HEADERS:
             raise ValueError(f"{header} holds a secret, which no log may show")
         return cls(header.lower(), key)
 

@@ -62,6 +62,7 @@ from smg.errors.workers import call_upstream_request_error as call_upstream_requ
 from smg.errors.workers import call_upstream_timeout as call_upstream_timeout
 from smg.errors.workers import dp_aware_not_supported as dp_aware_not_supported
 from smg.errors.workers import invalid_decisions_response as invalid_decisions_response
+from smg.errors.workers import is_refusal as is_refusal
 from smg.errors.workers import leg_failed as leg_failed
 from smg.errors.workers import no_available_workers as no_available_workers
 from smg.errors.workers import no_compatible_pd_pair as no_compatible_pd_pair

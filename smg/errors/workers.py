@@ -15,6 +15,11 @@ _LEG_CODES = {
 }
 
 
+_DECISIONS = "upstream_decisions_error"
+_REFUSALS = frozenset(
+    f"{leg}_{end}" for leg in ("prefill", "decode") for end in (*_LEG_CODES.values(), "error")
+)
+
 _SHOWN_BYTES = 16384
 """How much of a worker's answer a message may hold."""
 
@@ -40,6 +45,11 @@ def leg_failed(
     retry = retry_of_status(status)
     code = f"{leg}_{_LEG_CODES.get(status, 'error')}"
     return GatewayError(told, code, message, source=Source.WORKER, retry=retry, headers=headers)
+
+
+def is_refusal(error: GatewayError) -> bool:
+    """Does it tell of a worker's own answer?"""
+    return error.code in _REFUSALS or error.code == _DECISIONS
 
 
 def pd_prefill_queue_full() -> GatewayError:
@@ -113,7 +123,7 @@ def upstream_decisions_error(
     """A worker's error whose body is not of OpenAI's shape; `headers` are the worker's."""
     return GatewayError(
         status,
-        "upstream_decisions_error",
+        _DECISIONS,
         message,
         source=Source.WORKER,
         retry=retry_of_status(status),

@@ -140,9 +140,13 @@ class PairRouter(Router):
         if entry is None or not entry.is_paired or call.surface.endpoint not in PAIRED:
             return
         if not all(map(has_room_to_decode, entry.decode)):
-            await legs.decode_turns.wait(lambda: self._has_room(call, _decodes, has_room_to_decode))
+            await legs.decode_turns.wait(
+                lambda: self._has_room(call, _decodes, has_room_to_decode), call.model
+            )
         if legs.prefill_limit is not None:
-            await legs.prefill_turns.wait(lambda: self._has_room(call, _prefills, legs.has_room_to_prefill))
+            await legs.prefill_turns.wait(
+                lambda: self._has_room(call, _prefills, legs.has_room_to_prefill), call.model
+            )
 
     async def recall(self, call: Call, get: hints.Get) -> None:
         """As a router does, for each half."""
@@ -165,7 +169,7 @@ class PairRouter(Router):
         prefill = legs.prefill.lease_among(self._prefills_of(entry, call), call, get, tried)
         try:
             decode = legs.decode.lease_among(_partners(prefill.worker, entry), call, get, tried)
-        except errors.GatewayError:
+        except BaseException:
             with prefill:
                 pass
             raise
@@ -192,12 +196,9 @@ class PairRouter(Router):
         if not entry.prefill or not entry.decode:
             raise errors.no_available_workers(model)
         known = {worker.pairing for worker in entry.decode}
-        fitting = [worker for worker in entry.prefill if worker.pairing in known]
-        if not fitting:
+        if all(worker.pairing not in known for worker in entry.prefill):
             raise errors.no_compatible_pd_pair(model)
-        now = time.monotonic()
-        open_ = {worker.pairing for worker in entry.decode if worker.breaker.would_allow(now)}
-        fitting = [worker for worker in fitting if worker.pairing in open_]
+        fitting = _prefills(entry)
         if not fitting:
             raise errors.no_available_workers(model)
         free = tuple(filter(self.legs.has_room_to_prefill, fitting))
@@ -225,7 +226,10 @@ class PairRouter(Router):
 
 
 def _prefills(entry: ModelEntry) -> tuple[Worker, ...]:
-    return entry.prefill
+    """Those that may be asked and that a decode worker which may be asked can take over from."""
+    now = time.monotonic()
+    open_ = {worker.pairing for worker in entry.decode if worker.breaker.would_allow(now)}
+    return tuple(w for w in entry.prefill if w.pairing in open_ and w.breaker.would_allow(now))
 
 
 def _decodes(entry: ModelEntry) -> tuple[Worker, ...]:

@@ -18,6 +18,8 @@ FREE_PER_S = 10.0
 MEMORY_S = 10.0
 """What was earned fades with this time constant, and free retries are saved for so long: calm hours do not
 pay for a storm."""
+MOST_GROWTHS = 64
+"""Pauses have reached any maximum by then, and a power of a few hundred is no number any more."""
 
 
 class RetryBudget:
@@ -64,6 +66,7 @@ class Pauses:
     def after_s(self, number: int) -> float:
         """How long to wait after attempt `number`, from 1."""
         retry = self._retry
-        delay_ms = retry.retry_initial_backoff_ms * retry.retry_backoff_multiplier ** (number - 1)
+        growth = retry.retry_backoff_multiplier ** min(number - 1, MOST_GROWTHS)
+        delay_ms = retry.retry_initial_backoff_ms * growth
         jitter = 1 + random.uniform(-1, 1) * retry.retry_jitter_factor  # noqa: S311
         return min(delay_ms, retry.retry_max_backoff_ms) * jitter / 1000

@@ -170,15 +170,18 @@ class Router:
             return self._least_loaded(candidates, now, tried)
         ask = Ask(call, get, self._key_names)
         policy = self._policy_of(call)
-        chosen = policy.choose(candidates, ask)
-        self.choices.note(ask, chosen)
-        if ask.why is not None:
-            explain.note(ask.why, policy, ask, chosen, candidates)
-        if chosen is None or not chosen.breaker.allows(now):
+        try:
+            chosen = policy.choose(candidates, ask)
+            self.choices.note(ask, chosen)
+            if ask.why is not None:
+                explain.note(ask.why, policy, ask, chosen, candidates)
+            if chosen is None or not chosen.breaker.allows(now):
+                raise errors.no_available_workers(call.model or "")
+            return Lease(chosen, chosen in tried, ask.ticket)
+        except BaseException:
             if ask.ticket is not None:
                 ask.ticket.end(now)
-            raise errors.no_available_workers(call.model or "")
-        return Lease(chosen, chosen in tried, ask.ticket)
+            raise
 
     def _least_loaded(self, candidates: tuple[Worker, ...], now: float, tried: tuple[Worker, ...]) -> Lease:
         """For a realtime session: it holds its worker for long, and no policy knows its prompt."""

@@ -44,6 +44,7 @@ async def serve(x: Exchange, gw: Gateway) -> None:
     except asyncio.CancelledError:
         if not x.interrupted or x.client_left:
             raise
+        x.routed_line = b""
         answer(x, errors.scheduler_preempted())
     except Exception:
         log.exception("an exchange failed")
@@ -92,6 +93,7 @@ async def attempt(x: Exchange, gw: Gateway, call: Call) -> None:
         at_once = how is errors.Retry.OTHER_WORKER and failed is not None
         pause_s = 0.0 if at_once else gw.router.delay_s(number)
         gw.record.retried(x, worker, failed, pause_s)
+        x.routed_line = b""
         if not at_once:
             await asyncio.sleep(pause_s)
     if failed is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from smg import errors
 from smg._fast import exchange as fast
 from smg._fast.exchange import Exchange
 from smg._fast.promptspan import prompt_spans
@@ -70,7 +71,7 @@ def cost_of(x: Exchange, estimated: int) -> int | None:
     meter = x.meter
     assert meter is not None
     if x.interrupted or x.error is not None:
-        return None
+        return 0 if x.error is not None and errors.is_refusal(x.error) and not x.interrupted else None
     if x.client_left and not x.first_byte_ns:
         # A prompt that a worker has begun to read is not free because its client left.
         return estimated if x.attempts else None

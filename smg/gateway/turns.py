@@ -31,7 +31,7 @@ class Turns:
         self._full = full
         self._late = late
         self._look_s = look_s
-        self._waiting: dict[asyncio.Future[bool], MayGo] = {}
+        self._waiting: dict[asyncio.Future[bool], tuple[object, MayGo]] = {}
         self._is_one_going = False
         self._looking: asyncio.TimerHandle | None = None
         self.refused = 0
@@ -41,8 +41,10 @@ class Turns:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    async def wait(self, may_go: MayGo) -> None:
-        """Return when `may_go` says yes, and those before have gone."""
+    async def wait(self, may_go: MayGo, kind: object = None) -> None:
+        """Return when `may_go` says yes, and those before have gone. To all of a `kind` it says the same."""
+        if self._waiting:
+            self.freed()
         if not self._is_one_going and may_go():
             return
         if len(self._waiting) >= self._size or self._timeout_s <= 0:
@@ -50,7 +52,7 @@ class Turns:
             raise self._full()
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[bool] = loop.create_future()
-        self._waiting[turn] = may_go
+        self._waiting[turn] = (may_go if kind is None else kind, may_go)
         timer = loop.call_later(self._timeout_s, _settle, turn, False)
         self._look_later(loop)
         try:
@@ -68,11 +70,15 @@ class Turns:
         """There may be room: let the first go for whom there is."""
         if self._is_one_going:
             return
-        for turn, may_go in self._waiting.items():
-            if not turn.done() and may_go():
+        refused: set[object] = set()
+        for turn, (kind, may_go) in self._waiting.items():
+            if kind in refused or turn.done():
+                continue
+            if may_go():
                 self._is_one_going = True
                 turn.set_result(True)
                 return
+            refused.add(kind)
 
     def _gone(self) -> None:
         self._is_one_going = False

@@ -150,7 +150,7 @@ class Realtime:
 
     def _may_connect(self, request: web.Request, origin: str) -> bool:
         allowed = any(name == "Access-Control-Allow-Origin" for name, _ in self._deps.cors.headers(origin))
-        return allowed or urlsplit(origin).netloc == request.host
+        return allowed or _host_of(origin) == request.host
 
     def check(self, surface: Surface, model: str) -> None:
         """Raises 404, 501 and 503 when no worker would take a session of the model."""
@@ -249,6 +249,14 @@ class Realtime:
             del self.sessions[session]
             if not self.sessions:
                 self._none_left.set()
+
+
+def _host_of(origin: str) -> str | None:
+    """With the port, if there is one; None: that is no origin."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _authorization_of(request: web.Request) -> bytes | None:

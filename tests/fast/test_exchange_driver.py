@@ -250,6 +250,30 @@ async def test_what_it_waited_for_is_done_when_the_client_leaves() -> None:
     assert isinstance(stage.ended[0], asyncio.CancelledError)
 
 
+async def test_a_failure_that_nobody_hears_of_any_more_is_not_complained_of() -> None:
+    loop = asyncio.get_running_loop()
+    complaints: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda loop, context: complaints.append(context))
+    for how in ("leaves", "interrupted"):
+        future = loop.create_future()
+        stage = looping(_waiting_for(future))
+        client = stage.client(post(b"hello"))
+        future.set_exception(ConnectionRefusedError())
+        client.lose() if how == "leaves" else stage.x.interrupt()
+        await turns()
+        assert isinstance(stage.ended[0], asyncio.CancelledError)
+        del future, stage, client
+        gc.collect()
+    assert not complaints
+
+
+def _waiting_for(future: asyncio.Future[None]) -> Any:
+    async def serve(x: Exchange) -> None:
+        await future
+
+    return serve
+
+
 async def test_it_may_clean_up_and_wait_for_that() -> None:
     steps: list[str] = []
 
@@ -387,7 +411,7 @@ def test_an_answer_that_has_not_come_cannot_be_relayed() -> None:
 # ---- re-entrancy
 
 
-def test_an_exchange_begins_within_the_end_of_another() -> None:
+def test_an_exchange_begins_when_another_has_ended() -> None:
     order: list[str] = []
 
     async def serve(x: Exchange) -> None:
@@ -404,7 +428,7 @@ def test_an_exchange_begins_within_the_end_of_another() -> None:
     for _ in range(2):
         stage.worker.deliver(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
         stage.turn()
-    assert order == ["begin 1", "begin 2", "end 1", "end 2"]
+    assert order == ["begin 1", "end 1", "begin 2", "end 2"]
     assert len(stage.workers) == 1 and len(stage.pool.idle) == 1
     stage.assert_settled()
 
@@ -475,6 +499,7 @@ def round(number):
         client.reset()
     elif number % 3 == 1:
         stage.worker.reset()
+        stage.turn()
         stage.worker.deliver(SSE + b"0\\r\\n\\r\\n")
     else:
         stage.worker.deliver(b"0\\r\\n\\r\\n" + SSE)

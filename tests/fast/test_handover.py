@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fast.stage import Stage, answers_of, echo, get, post, post_chunked, relay_stage
-from tests.fast.transports import armed, splits
+from tests.fast.transports import armed, pass_a_moment, splits
 
 UPGRADE = get(b"/socket", b"connection: upgrade", b"upgrade: websocket")
 
@@ -124,6 +124,22 @@ def test_a_slow_client_of_a_stream_does_not_hold_the_fallback_for_ever() -> None
     assert not stage.fallbacks[0].writing and not stage.worker.is_reading
     client.drain()
     assert stage.fallbacks[0].writing and stage.worker.is_reading
+
+
+def test_a_last_answer_that_is_not_taken_has_an_end() -> None:
+    stage = Stage(echo, fallback_at_once=False)
+    client = stage.client(get(b"/" + b"x" * 300, b"connection: close"), full_above=0)
+    stage.fallbacks[0].answer(keep=False)
+    client.close()  # aiohttp does
+    client.drain(1)
+    pass_a_moment()
+    stage.timers.fire(stage.limits.idle)
+    assert not client.was_aborted  # it takes some of it
+    pass_a_moment()
+    stage.timers.fire(stage.limits.idle)
+    assert client.was_aborted
+    client.settle()
+    assert len(stage.fallbacks[0].lost) == 1 and not armed(stage.limits)
 
 
 def test_draining_lets_it_finish() -> None:

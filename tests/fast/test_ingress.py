@@ -251,6 +251,7 @@ def test_a_body_that_waits_for_its_exchange(body: bytes) -> None:
     assert client.data == b""
     gate.open()
     assert spoken(client) == [(200, b"hello")]
+    stage.turn()
     gate.open()
     assert spoken(client) == [(200, b"hello"), (200, b"2")]
     assert not client.is_closing
@@ -294,6 +295,7 @@ def test_the_next_request_waits_for_the_answer() -> None:
     for number in (b"1", b"2"):
         assert stage.worker.take().endswith(number)
         stage.worker.deliver(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n" + number)
+        stage.turn()
     assert spoken(client) == [(200, b"1"), (200, b"2"), (201, get())]
     assert len(stage.workers) == 1 and len(stage.pool.idle) == 1
     assert stage.front.busy == 0
@@ -314,6 +316,7 @@ def test_requests_ahead_are_bounded_while_one_is_answered() -> None:
     assert not client.is_reading
     for _ in range(101):
         stage.worker.deliver(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        stage.turn()
         client.release()
     assert len(answers_of(client)) == 101 and client.is_reading
     stage.assert_settled()

@@ -405,6 +405,28 @@ def test_preempted_while_half_is_being_connected(pair: PairFlow) -> None:
     pair.decode.accepts()
 
 
+@pytest.mark.parametrize("first", ["interrupted", "refused"])
+def test_preempted_while_prefill_refuses(make_pair: MakePair, first: str) -> None:
+    """In the same turn of the loop: it must give way, and not be tried again."""
+    pair = make_pair(prefills=2)
+    pair.decode.connects = "never"
+    client = pair.client(chat())
+    refusal = b"HTTP/1.1 503 Said\r\ncontent-length: 2\r\n\r\n{}"
+
+    def both() -> None:
+        assert pair.current is not None
+        if first == "interrupted":
+            pair.current.interrupt()
+        pair.prefill.connection.deliver(refusal)
+        if first == "refused":
+            pair.current.interrupt()
+
+    pair.act(both)
+    pair.pass_time(100)
+    assert client.error == (503, "scheduler_preempted") and loads(pair) == [0, 0, 0]
+    assert not pair.ends[1].dials
+
+
 def test_preempted_in_vllm_prefill(make_pair: MakePair) -> None:
     pair = make_pair(runtime="vllm")
     client = pair.client(chat())

@@ -196,6 +196,7 @@ def test_a_lower_request_gives_way(make_flow: MakeFlow, phase: Callable[[Flow], 
     high = flow.client(chat(SYSTEM))
     assert low.error == (503, "scheduler_preempted")
     assert low.answer.get("retry-after") == "1" and low.answer.get("x-smg-preempted") == "true"
+    assert low.answer.get("x-smg-routed-worker-id") is None
     assert connection is None or connection.is_closing
     flow.worker(0).answers()
     assert high.answer.status == 200
@@ -268,3 +269,33 @@ def test_one_whose_answer_comes_in_the_same_turn(make_flow: MakeFlow) -> None:
     assert low.error == (503, "scheduler_preempted")
     flow.worker(0).answers()
     assert high.answer.status == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_returned_before_the_next_request_of_the_connection(make_flow: MakeFlow, stream: bool) -> None:
+    flow = gated(make_flow)
+    client = flow.client(chat(stream=stream) * 3)
+    for number in range(1, 4):
+        assert flow.permits.in_flight == 1
+        if stream:
+            flow.worker(0).sends(SSE + b"7\r\ndata: 1\r\n0\r\n\r\n")
+        else:
+            flow.worker(0).answers()
+        assert [one.status for one in client.answers] == [200] * number
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_returned_when_the_client_never_takes_a_last_answer(make_flow: MakeFlow, stream: bool) -> None:
+    flow = gated(make_flow)
+    client = flow.client(chat(b"connection: close", stream=stream), full_above=0)
+    if stream:
+        flow.worker(0).sends(SSE + b"7\r\ndata: 1\r\n0\r\n\r\n")
+    else:
+        flow.worker(0).answers()
+    assert flow.permits.in_flight == 1
+    flow.act(lambda: client.transport.drain(1))
+    flow.expire("idle")
+    assert flow.permits.in_flight == 1  # it takes some of it
+    flow.expire("idle")
+    flow.act(client.transport.settle)
+    assert flow.permits.in_flight == 0 and client.transport.was_aborted

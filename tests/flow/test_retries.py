@@ -8,6 +8,7 @@ import pytest
 
 from smg._fast import exchange as fast
 from smg.workers.breaker import State
+from smg.workers.worker import Status
 from tests.fast.transports import DONE, TIMED_OUT
 from tests.flow.conversation import CONNECT_S, SSE, Flow, chat
 
@@ -296,3 +297,13 @@ def test_a_broken_stream_does_not_open_it(make_flow: MakeFlow) -> None:
     flow.worker(0).sends(SSE)
     flow.worker(0).resets()
     assert flow.worker(0).worker.breaker.state is State.CLOSED
+
+
+def test_an_error_of_the_gateway_names_no_worker_that_was_asked_before(flow: Flow) -> None:
+    client = flow.client(chat())
+    flow.worker(0).answers(503)
+    for end in flow.ends:
+        flow.loop.call(lambda one=end.worker: flow.registry.set_status(one, Status.FAILED))  # type: ignore[misc]
+    flow.back_off()
+    assert client.error == (503, "no_available_workers")
+    assert client.answer.get("x-smg-routed-worker-id") is None

@@ -15,6 +15,7 @@ from smg.admission.tenants import Tenants
 from smg.config.side_files import DefaultScope, SchedulerFile, TenantsFile
 from tests.fast.reference import chunked
 from tests.flow.conversation import SSE, Flow, chat, request
+from tests.flow.pairs import MakePair
 
 MakeFlow = Callable[..., Flow]
 RED = b"x-org: red"
@@ -43,12 +44,15 @@ def purse() -> Purse:
     return Purse()
 
 
+def tenants_of(purse: Purse) -> Tenants:
+    file = TenantsFile(default_policy=DefaultScope(tokens_per_minute=LEFT, requests_per_minute=10))
+    return Tenants(Limits(file), purse)
+
+
 @pytest.fixture
 def paid(make_flow: MakeFlow, purse: Purse) -> Callable[..., Flow]:
     def make(workers: int = 1, **options: Any) -> Flow:
-        file = TenantsFile(default_policy=DefaultScope(tokens_per_minute=LEFT, requests_per_minute=10))
-        tenants = Tenants(Limits(file), purse)
-        return make_flow(workers, tenants=tenants, tenant_header="x-org", attempts=2, **options)
+        return make_flow(workers, tenants=tenants_of(purse), tenant_header="x-org", attempts=2, **options)
 
     return make
 
@@ -143,6 +147,21 @@ def test_a_refusal_of_the_worker_costs_a_request(paid: Callable[..., Flow], purs
     client = flow.client(chat(RED, text=TEXT))
     flow.worker(0).answers(400)
     assert client.answer.status == 400 and purse.spent == (0, 1)
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_so_does_that_of_half_a_pair(make_pair: MakePair, purse: Purse, half: int) -> None:
+    pair = make_pair(tenants=tenants_of(purse), tenant_header="x-org", attempts=2)
+    client = pair.client(chat(RED, text=TEXT))
+    pair.worker(half).answers(400)
+    assert client.answer.status == 400 and purse.spent == (0, 1)
+    client = pair.client(chat(RED, text=TEXT))
+    pair.worker(half).resets()
+    pair.worker(1 - half).ends()
+    pair.back_off()
+    for end in pair.ends:
+        end.resets()
+    assert client.answer.status == 502 and purse.spent == (0, 1)
 
 
 def test_only_the_last_attempt_counts(paid: Callable[..., Flow], purse: Purse) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of the wire tests."""
+"""Fixtures of the wire tests; what needs a Redis is not collected where there is none (see .ci/run)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.wire.live_gateway import LiveGateway, running
+from tests.wire.redis_server import REDIS
+
+collect_ignore = [] if REDIS else ["test_shared_state.py"]
 
 Start = Callable[..., Awaitable[LiveGateway]]
 

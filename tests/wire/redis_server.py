@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.conftest import find_free_port
 from tests.wire.waiting import until
 
-# `.ci/run` installs it; without it the tests of what gateways share fail.
+# `.ci/run` installs it; without it the tests of what gateways share are not collected.
 REDIS = os.environ.get("SMG_TEST_REDIS") or shutil.which("redis-server") or ""
 
 

@@ -130,3 +130,46 @@ async def test_an_alias_changes_the_model_and_nothing_else(gateway, name):
     body = chat(',"zz":[1.0, "\\u0041"]').replace(b'"model":"m"', b'"model" : ' + json.dumps(name).encode())
     assert (await gw.ask(post(body))).status == 200
     assert worker.requests[0].body == chat(',"zz":[1.0, "\\u0041"]').replace(b'"model":', b'"model" : ')
+
+
+OPTIONAL = (
+    *("stop", "tools", "tool_choice", "stream", "temperature", "n", "logprobs", "top_logprobs"),
+    *("response_format", "stream_options", "max_tokens", "user", "logit_bias", "seed", "parallel_tool_calls"),
+)
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+async def test_null_means_absent(gateway, name):
+    """FF-16: SDKs send null for what is not set."""
+    worker = ScriptedWorker()
+    gw = await gateway(worker)
+    assert (await gw.ask(post(chat(f',"{name}":null')))).status == 200
+    assert json.loads(worker.requests[0].body)["messages"] == [{"role": "user", "content": "hi"}]
+
+
+HISTORIES = {
+    "tool calls without content": (
+        '{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function",'
+        '"function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"1"}'
+    ),
+    "no content at all": (
+        '{"role":"assistant","tool_calls":[{"id":"c1","type":"function",'
+        '"function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"1"}'
+    ),
+    "a list of parts from a tool": (
+        '{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"f",'
+        '"arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"1"}]}'
+    ),
+    "reasoning": '{"role":"assistant","content":"a","reasoning_content":"b"}',
+}
+
+
+@pytest.mark.parametrize("turns", HISTORIES.values(), ids=HISTORIES)
+async def test_histories_as_clients_send_them(gateway, turns):
+    """FF-17: they are taken, and forwarded as sent."""
+    worker = ScriptedWorker()
+    gw = await gateway(worker)
+    first, last = '{"role":"user","content":"hi"}', '{"role":"user","content":"on"}'
+    body = f'{{"model":"m","messages":[{first},{turns},{last}]}}'.encode()
+    assert (await gw.ask(post(body))).status == 200
+    assert worker.requests[0].body == body

@@ -264,3 +264,58 @@ async def test_a_permit_is_held_until_a_slow_client_has_its_answer(gateway: Star
     client.read_on()
     assert (await client.read()).status == 200
     await until(lambda: permits.in_flight == 0)
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+@pytest.mark.parametrize(("how", "size"), [("close", 150_000), ("reset", 150_000), ("reset", 5_000_000)])
+async def test_who_leaves_the_queue_with_a_body_nobody_has_read(
+    gateway: Start, how: str, size: int, missing: int
+) -> None:
+    whole = post(BODY[:-1] + b" " * size + b"}")
+    worker = Patient()
+    gw = await gateway(worker, max_concurrent_requests=1, queue_size=1)
+    permits = gw.server.guards.permits
+    first, second = await gw.client(), await gw.client()
+    await first.send(post())
+    await until(lambda: worker.requests)
+    await second.send(whole[: len(whole) - missing])
+    await until(lambda: permits.snapshot()["waiting"] == 1)
+    await until(lambda: gw.server.front.limits.look.armed == 1)
+    getattr(second, how)()
+    await until(lambda: permits.snapshot()["waiting"] == 0)
+    worker.go_on.release()
+    assert (await first.read()).status == 200
+    await gw.settled()
+    assert permits.in_flight == 0 and len(worker.requests) == 1
+
+
+@pytest.mark.parametrize("size", [100_000, 200_000])
+async def test_who_leaves_after_the_queue_is_seen_to_leave(gateway: Start, size: int) -> None:
+    """Reading was paused while the request waited; it goes on when the body is taken, or the end of the
+    client would be noticed with the end of the answer only."""
+    worker = Patient()
+    gw = await gateway(worker, max_concurrent_requests=1, queue_size=1)
+    permits = gw.server.guards.permits
+    first, second = await gw.client(), await gw.client()
+    await first.send(post())
+    await until(lambda: worker.requests)
+    await second.send(post(BODY[:-1] + b" " * size + b"}"))
+    await until(lambda: permits.snapshot()["waiting"] == 1)
+    worker.go_on.release()
+    assert (await first.read()).status == 200
+    await until(lambda: len(worker.requests) == 2)
+    second.reset()
+    await worker.exchanges[-1].until_ended()
+    await gw.settled()
+    assert permits.in_flight == 0
+
+
+async def test_pipelined_requests_wait_for_each_other_without_a_queue(gateway: Start) -> None:
+    worker = ScriptedWorker()
+    gw = await gateway(worker, max_concurrent_requests=1, queue_size=0)
+    client = await gw.client()
+    bodies = [BODY, STREAM_BODY, b"{}", BODY, STREAM_BODY, STREAM_BODY]
+    await client.send(b"".join(map(post, bodies)))
+    assert [(await client.read()).status for _ in bodies] == [200, 200, 400, 200, 200, 200]
+    await gw.settled()
+    assert gw.server.guards.permits.in_flight == 0

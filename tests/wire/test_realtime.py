@@ -313,8 +313,9 @@ async def test_a_browser_shows_its_key_among_the_protocols(gateway: Start) -> No
 
 async def test_pages_of_other_origins_may_not_use_an_open_gateway(gateway: Start) -> None:
     live = await started(gateway, RealtimeWorker(), cors_allowed_origins=("https://app.example",))
-    answer = await refusal(live, origin="https://evil.example")
-    assert (answer.status_code, answer.headers["x-smg-error-code"]) == (403, "origin_not_allowed")
+    for origin in ("https://evil.example", "null", "https://["):
+        answer = await refusal(live, origin=origin)
+        assert (answer.status_code, answer.headers["x-smg-error-code"]) == (403, "origin_not_allowed")
     for origin in ("https://app.example", f"http://127.0.0.1:{live.port}"):
         async with session(live, origin=origin):
             pass

@@ -126,3 +126,11 @@ def test_the_shared_key_is_no_tenants_name() -> None:
     identity = Identity("sk", [("shared", "other")])
     assert identity.identify(b"Bearer other").key == "auth:shared"
     assert identity.identify(b"Bearer sk").key == "auth:" + hashlib.sha256(b"sk").hexdigest()
+
+
+def test_metrics_do_not_show_a_digest_of_the_shared_key() -> None:
+    identity = Identity("sk", [("red", "red-key")])
+    shared = identity.identify(b"Bearer sk")
+    assert shared.label == "auth" and shared.key != shared.label
+    red = identity.identify(b"Bearer red-key")
+    assert red.label == red.key == "auth:red"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from smg.admission.identity import Tenant
@@ -53,6 +55,15 @@ def test_listed_and_others() -> None:
     own, of_rule = LIMITS.find(Tenant("blue", "auth:blue"), "llama-3-8b")
     assert (own.key, own.tokens, own.requests, own.is_listed) == ("auth:blue", 10, 11, False)
     assert (of_rule.key, of_rule.tokens, of_rule.is_listed) == ("auth:blue\np", 1, False)
+
+
+def test_long_names_of_models_are_not_remembered() -> None:
+    limits = Limits(TenantsFile(default_policy=DefaultScope(tokens_per_minute=1, requests_per_minute=1)))
+    tenant, name = Tenant("red", "auth:red"), "m" * 1_000_000
+    count = sys.getrefcount(name)
+    assert limits.find(tenant, name) is not limits.find(tenant, name)
+    assert sys.getrefcount(name) == count
+    assert limits.find(tenant, "m") is limits.find(tenant, "m")
 
 
 def test_addresses() -> None:

@@ -175,6 +175,8 @@ def test_a_unix_socket_turns_tcp_off_unless_a_port_is_given(tmp_path: Path) -> N
             "--tenant-rate-limit-config: /none.yaml cannot be read",
         ),
         (["--tenant-header-name", "x org"], "--tenant-header-name: 'x org' is not a header name"),
+        (["--tenant-header-name", "X-API-Key"], "--tenant-header-name: X-API-Key holds a secret"),
+        (["--request-id-headers", "x-id", "Cookie"], "--request-id-headers: Cookie holds a secret"),
         (["--queue-size=-1"], "--queue-size: needs an integer from 0 to"),
         (["--enable-mesh"], "--enable-mesh is not offered"),
         (["--upstream-http2"], "--upstream-http2 is not offered"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,6 +14,7 @@ from smg.errors import GatewayError
 from smg.gateway.pair import Legs, PairLease, PairRouter, has_room_to_decode
 from smg.gateway.route import Lease, Router
 from smg.gateway.turns import Turns
+from smg.policies.ask import Ask
 from smg.policies.round_robin import RoundRobin
 from smg.workers.registry import Registry
 from smg.workers.worker import DECODE, PREFILL, Handover, Status, Worker
@@ -112,6 +115,38 @@ def test_when_no_decode_worker_can_be_had_the_prefill_worker_is_given_back() -> 
         pairs.lease()
     # It was the one probe of a half-open breaker.
     assert prefill.load == 0 and prefill.breaker.would_allow(time.monotonic())
+
+
+class _Broken(RoundRobin):
+    def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
+        raise ZeroDivisionError
+
+
+def test_when_a_policy_breaks_the_prefill_worker_is_given_back() -> None:
+    pairs = Pairs()
+    for _ in range(5):
+        pairs.prefills[0].breaker.record(False, time.monotonic() - 1000)
+    pairs.router.legs.decode = Router(pairs.registry, _Broken, Retry())
+    with pytest.raises(ZeroDivisionError):
+        pairs.lease()
+    assert pairs.prefills[0].load == 0 and pairs.prefills[0].breaker.would_allow(time.monotonic())
+
+
+async def test_who_can_be_asked_decides_who_has_to_wait() -> None:
+    """A free prefill worker whose partner is shut off is no reason to go on, and be refused."""
+    pairs = Pairs(1, 1, limit=1)
+    pairs.add(worker(2), PREFILL, "vllm")
+    other = pairs.add(worker(102), DECODE, "vllm")
+    for _ in range(10):
+        other.breaker.record(False, time.monotonic())
+    lease = pairs.pair()
+    with lease:
+        waiting = asyncio.create_task(pairs.router.turn(call({}, "chat", "m")))
+        await asyncio.sleep(0)
+        assert pairs.router.legs.prefill_turns.waiting == 1
+    await waiting
+    with pairs.pair() as lease:
+        assert lease.prefill.worker is pairs.prefills[0]
 
 
 class _Nobody(RoundRobin):

@@ -36,11 +36,14 @@ class Noting(RoundRobin):
         self.offered: list[tuple[Worker, ...]] = []
         self.gone: list[Worker] = []
         self.chooses_nobody = False
+        self.breaks = False
 
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         self.offered.append(tuple(candidates))
         ask.ticket = Watcher()
         self.tickets.append(ask.ticket)
+        if self.breaks:
+            raise ZeroDivisionError
         return None if self.chooses_nobody else super().choose(candidates, ask)
 
     def forget(self, worker: Worker) -> None:
@@ -150,6 +153,17 @@ def test_a_ticket_of_nobody_ends_too() -> None:
     with pytest.raises(GatewayError) as error:
         fleet.lease()
     assert code_of(error) == (503, "no_available_workers")
+    assert [ticket.heard for ticket in fleet.policy(1).tickets] == [["end"], ["end"]]
+
+
+def test_a_ticket_of_a_policy_that_breaks_ends_too() -> None:
+    fleet = Fleet()
+    fleet.add(worker(1))
+    with fleet.lease():
+        pass
+    fleet.policy(1).breaks = True
+    with pytest.raises(ZeroDivisionError):
+        fleet.lease()
     assert [ticket.heard for ticket in fleet.policy(1).tickets] == [["end"], ["end"]]
 
 
@@ -313,6 +327,8 @@ def test_when_another_attempt_is_made() -> None:
 def test_delays_grow_to_their_maximum() -> None:
     router = Fleet(retry_initial_backoff_ms=100, retry_max_backoff_ms=400, retry_jitter_factor=0).router
     assert [router.delay_s(number) for number in (1, 2, 3, 9)] == pytest.approx([0.1, 0.15, 0.225, 0.4])
+    steep = Fleet(retry_backoff_multiplier=1000, retry_max_backoff_ms=400, retry_jitter_factor=0).router
+    assert steep.delay_s(10_000) == 0.4
 
 
 def test_workers_out_of_touch_are_spared_while_there_are_others() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 
 import pytest
@@ -134,3 +135,32 @@ async def test_room_that_nobody_tells_of_is_found() -> None:
     room.places += 1
     await asyncio.wait_for(task, 5)
     assert room.went == ["a"]
+
+
+async def test_nobody_overtakes_when_room_came_unheard() -> None:
+    room = Room(0)
+    first = queue(room, "first")
+    await settle()
+    room.places = 2
+    await asyncio.gather(*first, *queue(room, "second"))
+    assert room.went == ["first", "second"]
+
+
+async def test_a_kind_is_asked_once() -> None:
+    """Thousands may wait for one model, and room is looked for whenever a request ends."""
+    turns = Turns(100, LATE_S, errors.pd_prefill_queue_full, errors.pd_prefill_queue_full)
+    asked: list[str] = []
+
+    def may_go(kind: str) -> bool:
+        asked.append(kind)
+        return False
+
+    kinds = ["a", "b"] * 20
+    waiting = [asyncio.create_task(turns.wait(functools.partial(may_go, one), one)) for one in kinds]
+    await settle()
+    asked.clear()
+    turns.freed()
+    assert asked == ["a", "b"]
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
