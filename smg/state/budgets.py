@@ -127,8 +127,9 @@ class SharedBudgets(Generic[L]):
         except LinkError:
             return self._local.take(limits, tokens)
         except BaseException:
-            # The client has left: what is still taken for it is given back.
-            asked.cancel()
+            # The client has left: what was or is still taken for it is given back.
+            if not asked.cancel() and asked.exception() is None and _seconds(asked.result()) == 0:
+                self._give(limits, tokens, 1)
             raise
         if wait_s == 0:
             self._local.give_back(limits, -tokens, -1)
