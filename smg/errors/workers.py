@@ -26,7 +26,7 @@ _SHOWN_BYTES = 16384
 
 def no_available_workers(model: str) -> GatewayError:
     message = f"No available workers for model '{model}'" if model else "No available workers"
-    return GatewayError(503, "no_available_workers", message, headers=(("Retry-After", "1"),))
+    return GatewayError(503, "no_available_workers", message)
 
 
 def no_compatible_pd_pair(model: str) -> GatewayError:

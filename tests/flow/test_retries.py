@@ -242,7 +242,7 @@ def test_failures_open_a_breaker_and_a_probe_closes_it(make_flow: MakeFlow) -> N
         flow.worker(0).answers(503)
     assert breaker.state is State.OPEN
     refused = flow.client(chat())
-    assert refused.error == (503, "no_available_workers") and refused.answer.get("retry-after") == "1"
+    assert refused.error == (503, "no_available_workers") and refused.answer.get("retry-after") is None
     flow.pass_time(61)
     probe, other = flow.client(chat()), flow.client(chat())
     assert breaker.state is State.HALF_OPEN and other.error == (503, "no_available_workers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import functools
 import io
@@ -16,8 +17,11 @@ import pytest
 from smg.config.model import Telemetry
 from smg.telemetry import logs
 from tests.wire.control_plane import control_plane
-from tests.wire.live_gateway import running
+from tests.wire.live_gateway import LiveGateway, running
+from tests.wire.raw_client import BODY, get, post
+from tests.wire.scripted_worker import ScriptedWorker
 from tests.wire.token_issuer import AUDIENCE, Issuer, ec_key, ed_key, jwk, rsa_key
+from tests.wire.waiting import until
 
 KEYS = ("id1:Svc:admin:adm-key", "id2:Reader:user:usr-key", "id3:Dots:admin:a.b.c")
 
@@ -168,6 +172,47 @@ async def test_the_issuer_comes_late(issuer: Issuer) -> None:
         assert (await plane.ask("GET", "/workers", headers=headers))[0] == 401
         await issuer.start(port)
         assert (await plane.ask("GET", "/workers", headers=headers))[0] == 200
+
+
+async def test_no_request_fails_while_the_issuer_restarts_under_load(issuer: Issuer) -> None:
+    """Serving requests and admin requests with a known key go on."""
+    options = {
+        "api_key": "serving-key",
+        "jwt_issuer": issuer.url,
+        "jwt_audience": AUDIENCE,
+        "jwt_jwks_uri": issuer.url + "/jwks",
+    }
+    statuses: list[int] = []
+    enough = asyncio.Event()
+    token = f"Authorization: Bearer {issuer.token()}"
+
+    async def ask_on(gateway: LiveGateway) -> None:
+        while not enough.is_set():
+            statuses.append((await gateway.ask(post(BODY, "Authorization: Bearer serving-key"))).status)
+            statuses.append((await gateway.ask(get("/workers", token), "GET")).status)
+
+    async def more() -> None:
+        wanted = len(statuses) + 20
+        await until(lambda: len(statuses) >= wanted, "requests go on")
+
+    async with running(ScriptedWorker(), **options) as gateway, asyncio.TaskGroup() as group:
+        # The first token fetches the keys.
+        assert (await gateway.ask(get("/workers", token), "GET")).status == 200
+        load = group.create_task(ask_on(gateway))
+        for _ in range(3):
+            await more()
+            port = issuer.port
+            await issuer.stop()
+            await more()
+            # A forged key ID makes the gateway look for keys that nobody gives.
+            forged = f"Authorization: Bearer {issuer.token(kid='unknown')}"
+            assert (await gateway.ask(get("/workers", forged), "GET")).status == 401
+            await more()
+            await issuer.start(port)
+        await more()
+        enough.set()
+        await load
+    assert set(statuses) == {200}
 
 
 class Ticking:

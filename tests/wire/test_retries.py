@@ -158,7 +158,7 @@ async def test_failures_open_the_breaker(gateway, trouble):
     asked = len(worker.requests)
     response = await gw.ask(post())
     assert (response.status, response.code) == (503, "no_available_workers")
-    assert response.get("retry-after") == "1"
+    assert response.get("retry-after") is None
     assert len(worker.requests) == asked
     assert b'"m"' in (await gw.ask(get("/v1/models"), "GET")).body
     assert (await gw.ask(post(chat(model="other")))).status == 404
