@@ -11,6 +11,7 @@ from smg.policies.ask import Ask
 from smg.policies.divert import Divert
 from smg.policies.load import in_flight, lightest
 from smg.policies.prefix_index import Prompt, prompt_of
+from smg.policies.spread import Spread
 from smg.workers.worker import Worker
 
 _LEAST_MARGIN = 4.0
@@ -84,6 +85,7 @@ class CacheAware:
         self._threshold = threshold
         self._spill = spill
         self._random = rng
+        self._spread = Spread(rng)
 
     def choose(self, candidates: Sequence[Worker], ask: Ask) -> Worker | None:
         prompt = prompt_of(ask)
@@ -94,8 +96,9 @@ class CacheAware:
         worker = self._holder(matched, holders, prompt, candidates, ask)
         if worker is None:
             free = self.divert.admit(candidates) if self.divert is not None else candidates
-            worker = lightest(free, in_flight, self._random)
+            worker = self._spread.choose(free, holders)
         held = matched if worker in holders else 0
+        self._spread.note(worker, prompt.size - held)
         if self.divert is not None:
             self.divert.sent(worker, max(prompt.size - held, 0), candidates)
         self.index.insert(prompt, worker)
@@ -128,5 +131,6 @@ class CacheAware:
 
     def forget(self, worker: Worker) -> None:
         self.index.forget(worker)
+        self._spread.forget(worker)
         if self.divert is not None:
             self.divert.forget(worker)
