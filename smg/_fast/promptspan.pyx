@@ -145,3 +145,13 @@ def prompt_spans(bytes body not None, bytes member not None):
     if not count:
         return None
     return PyBytes_FromStringAndSize(<char*>spans, 2 * count * sizeof(int64_t))
+
+
+def spans_size(bytes spans not None):
+    """How many bytes the spans cover."""
+    cdef const int64_t* pairs = <const int64_t*>PyBytes_AS_STRING(spans)
+    cdef Py_ssize_t count = PyBytes_GET_SIZE(spans) // 16, i
+    cdef int64_t size = 0
+    for i in range(count):
+        size += pairs[2 * i + 1] - pairs[2 * i]
+    return size

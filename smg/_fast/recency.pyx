@@ -20,7 +20,7 @@ MOST_BYTES = _MOST_BYTES
 
 
 cdef inline bint _is_mark(Py_ssize_t at) noexcept:
-    """Is the end of a block at this place kept? About one in thirty bytes is near enough."""
+    """Is the end of a block at this place kept? A few percent are near enough."""
     return at <= 4096 or at % (128 if at <= 16384 else 512 if at <= 262144 else 4096) == 0
 
 

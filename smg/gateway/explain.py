@@ -25,9 +25,10 @@ class Explainer:
 
     def __init__(self, is_admin: Callable[[bytes | None], Awaitable[bool]]) -> None:
         self._is_admin = is_admin
+        self._always = log.shows_debug
 
     def is_wanted(self, x: Exchange) -> bool:
-        return log.shows_debug or x.head.get(ASKED) is not None
+        return self._always or x.head.get(ASKED) is not None
 
     async def begin(self, x: Exchange, call: Call) -> None:
         """From now on `call.why` collects."""

@@ -18,6 +18,8 @@ FREE_PER_S = 10.0
 MEMORY_S = 10.0
 """What was earned fades with this time constant, and free retries are saved for so long: calm hours do not
 pay for a storm."""
+FADES_EVERY_S = 0.1
+"""What is earned within so short a time has not faded."""
 MOST_GROWTHS = 64
 """Pauses have reached any maximum by then, and a power of a few hundred is no number any more."""
 
@@ -36,6 +38,9 @@ class RetryBudget:
 
     def earn(self, now: float) -> None:
         """A request's first attempt."""
+        if now - self._earned_at < FADES_EVERY_S:
+            self._earned += SHARE
+            return
         self._earned = self._earned * math.exp(min(self._earned_at - now, 0.0) / MEMORY_S) + SHARE
         self._earned_at = now
 

@@ -43,7 +43,7 @@ class Spill:
     thresholds look at the reported KV caches; 1.0 is off.
     """
 
-    __slots__ = ("_abs", "_overload_usage", "_rel", "_usage_spread")
+    __slots__ = ("_abs", "_least", "_overload_usage", "_rel", "_usage_spread")
 
     def __init__(
         self,
@@ -53,12 +53,16 @@ class Spill:
         overload_usage: float = 1.0,
     ) -> None:
         self._abs = abs_threshold
+        # No worker with fewer requests is past, whatever the mean.
+        self._least = min(abs_threshold, _LEAST_MARGIN)
         self._rel = rel_threshold
         self._usage_spread = usage_spread
         self._overload_usage = overload_usage
 
     def is_past(self, worker: Worker, candidates: Sequence[Worker]) -> bool:
-        mean = sum(w.load for w in candidates) / len(candidates)
+        if worker.load <= self._least:
+            return self._usage_is_uneven(candidates)
+        mean = sum([w.load for w in candidates]) / len(candidates)
         chance = max(_DEVIATIONS * math.sqrt(mean), _LEAST_MARGIN)
         if worker.load > mean + min(self._abs, chance) and worker.load > mean * self._rel:
             return True
@@ -116,7 +120,7 @@ class CacheAware:
         holders = [w for w in holders if w in allowed]
         if not holders:
             return None
-        worker = lightest(holders, in_flight, self._random)
+        worker = holders[0] if len(holders) == 1 else lightest(holders, in_flight, self._random)
         if self._spill.is_past(worker, candidates):
             ask.branch = SPILL
             return None

@@ -10,7 +10,7 @@ import sys
 from array import array
 from collections.abc import Sequence
 
-from smg._fast.promptspan import prompt_spans
+from smg._fast.promptspan import prompt_spans, spans_size
 from smg._fast.radix import MAX_WORKERS, TokenTree
 from smg._fast.textindex import TextIndex
 from smg.policies.ask import Ask
@@ -55,8 +55,7 @@ def prompt_of(ask: Ask) -> Prompt | None:
         spans = prompt_spans(body, _OTHER[endpoint])
     if spans is None:
         return None
-    pairs = memoryview(spans).cast("q")
-    return Prompt(None, body, spans, sum(pairs[1::2]) - sum(pairs[::2]))
+    return Prompt(None, body, spans, spans_size(spans))
 
 
 class PrefixIndex:

@@ -149,7 +149,7 @@ def test_a_text_longer_than_the_table() -> None:
 def test_ends_lie_close_enough(size: int) -> None:
     found = path(Recency(100), b"x" * size).ends
     assert found == ends(size)
-    assert all(b - a <= max(64, b / 30) for a, b in pairwise([0, *found]))
+    assert all(b - a <= max(64, b / 16) for a, b in pairwise([0, *found]))
 
 
 def test_the_longest_text() -> None:

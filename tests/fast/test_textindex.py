@@ -147,7 +147,7 @@ def test_blocks_grow_with_depth() -> None:
     ends = block_ends(1_000_000)
     assert ends[-1] == 1_000_000
     assert len(ends) < 2000
-    assert all(end - start <= max(start // 60, 64) for start, end in pairwise(ends))
+    assert all(end - start <= max(start // 16, 64) for start, end in pairwise(ends))
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 64, 500, 16_384, 20_000, 262_144, 400_000])
