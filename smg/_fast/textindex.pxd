@@ -5,6 +5,10 @@ from smg._fast.pool cimport Pool, Record, record
 from smg._fast.textblocks cimport Text
 
 
+cdef enum:
+    _MOST_KEYS = 1024
+
+
 cdef class TextIndex:
     cdef readonly Py_ssize_t max_bytes
     cdef readonly Py_ssize_t size        # bytes of text known, each shared prefix once
@@ -12,10 +16,16 @@ cdef class TextIndex:
     cdef Pool _pool
     cdef Holders _holders
     cdef uint64_t _secrets[8]
+    # What the last `best` has read, for the insert of the same text.
+    cdef object _body
+    cdef object _spans
+    cdef Text _text
+    cdef Py_ssize_t _key_count
+    cdef uint64_t _keys[_MOST_KEYS]
 
     cdef Py_ssize_t find_depths(self, Text* text, int* out, Py_ssize_t room) noexcept
     cdef Py_ssize_t find_best(self, Text* text, uint32_t* holders) noexcept
-    cdef Py_ssize_t add(self, Text* text, uint32_t worker) noexcept
+    cdef Py_ssize_t add(self, Text* text, uint32_t worker, Py_ssize_t read) noexcept
 
     cdef bint _make_room(self, Py_ssize_t size, uint32_t at) noexcept
     cdef void _evict(self, uint32_t number) noexcept

@@ -17,6 +17,7 @@ cdef enum:
     _TEXT_PER_BLOCK = 48           # bytes of `max_bytes` for which one block may be kept
     _TEXT_PER_SET_BYTE = 16
     _LEAST_BLOCKS = 64
+    _KEPT_BYTES = 1 << 20          # of a body that is kept from `best` to `insert`
     _MOST_EVICTIONS = 8192         # for one text: a pause of a millisecond or two
 
 
@@ -71,10 +72,20 @@ cdef class TextIndex:
         return found
 
     def best(self, object body, object spans):
-        """How many bytes of the text are known, and the slots of the workers that hold them all."""
+        """How many bytes of the text are known, and the slots of the workers that hold them all.
+
+        The keys it has read are kept for an `insert` of the same objects, which mostly follows.
+        """
         cdef Opened opened = Opened(body, spans)
         cdef uint32_t holders = NOBODY
+        cdef Py_ssize_t found
+        self._key_count = 0
+        self._body = self._spans = None
         found = self.find_best(&opened.text, &holders)
+        if self._key_count <= _MOST_KEYS and type(body) is bytes and len(body) <= min(self.max_bytes, _KEPT_BYTES):
+            self._body = body
+            self._spans = spans
+            self._text = opened.text
         return found, self._holders.members(holders)
 
     def insert(self, object body, object spans, Py_ssize_t worker):
@@ -84,8 +95,14 @@ cdef class TextIndex:
         """
         if not 0 <= worker < WORKERS:
             raise ValueError("no such slot")
-        cdef Opened opened = Opened(body, spans)
-        return self.add(&opened.text, <uint32_t>worker)
+        cdef Opened opened
+        cdef Py_ssize_t known
+        if body is self._body and spans is self._spans and body is not None:
+            known = self.add(&self._text, <uint32_t>worker, self._key_count)
+            self._body = self._spans = None
+            return known
+        opened = Opened(body, spans)
+        return self.add(&opened.text, <uint32_t>worker, 0)
 
     def remove_worker(self, Py_ssize_t worker):
         """It holds nothing any more; what nobody else holds is dropped. Takes time by the size of the index."""
@@ -127,25 +144,38 @@ cdef class TextIndex:
     cdef Py_ssize_t find_best(self, Text* text, uint32_t* holders) noexcept:
         cdef uint32_t number
         cdef Py_ssize_t done = 0
+        cdef uint64_t key
         while text.left > 0:
-            number = self._pool.find(next_block(text, self._secrets))
+            key = next_block(text, self._secrets)
+            if self._key_count < _MOST_KEYS:
+                self._keys[self._key_count] = key
+            self._key_count += 1
+            number = self._pool.find(key)
             if number == 0:
                 break
             holders[0] = _set(record(self._pool, number))
             done = text.done
         return done
 
-    cdef Py_ssize_t add(self, Text* text, uint32_t worker) noexcept:
-        """See `insert`."""
+    cdef Py_ssize_t add(self, Text* text, uint32_t worker, Py_ssize_t read) noexcept:
+        """See `insert`. The keys of the first `read` blocks are known, and `text` stands behind them."""
         cdef Pool pool = self._pool
         cdef uint32_t at = KEPT_HEAD, number, first = 0, last = 0, set_before = NOBODY, set_after = NOBODY
-        cdef Py_ssize_t known = 0
+        cdef Py_ssize_t known = 0, done = 0, size, i = 0
         cdef uint64_t key
         cdef Record* block
         self._evictions = 0
         text.left = min(text.left, self.max_bytes)
-        while text.left > 0:
-            key = next_block(text, self._secrets)
+        while i < read or text.left > 0:
+            if i < read:
+                key = self._keys[i]
+                size = <Py_ssize_t>(key & SIZE_MASK) + 1
+                done += size
+                i += 1
+            else:
+                key = next_block(text, self._secrets)
+                size = text.size
+                done = text.done
             number = pool.find(key) if first == 0 else 0
             if number:
                 pool.touch(number, at)
@@ -159,9 +189,9 @@ cdef class TextIndex:
                     set_after = self._holders.adding(set_before, worker)
                 block.mark = set_after << 1 | 1
                 at = number
-                known = text.done
+                known = done
                 continue
-            number = pool.take() if self._make_room(text.size, at) else 0
+            number = pool.take() if self._make_room(size, at) else 0
             if number == 0:
                 break
             block = record(pool, number)
@@ -172,7 +202,7 @@ cdef class TextIndex:
             if first == 0:
                 first = number
             last = number
-            self.size += text.size
+            self.size += size
         if first:
             pool.settle(first, last, at)
         return known

@@ -287,3 +287,27 @@ def test_bad_arguments() -> None:
             index.remove_worker(worker)
     with pytest.raises(ValueError, match="at least one"):
         TextIndex(0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3000), st.integers(0, 3)), max_size=30))
+def test_an_insert_after_best_is_like_any_other(steps: list[tuple[int, int, int]]) -> None:
+    """`best` keeps the keys it has read: also when other texts, or the same by other objects, come between."""
+    kept, plain = TextIndex(60_000), TextIndex(60_000)
+    for stem, length, worker in steps:
+        body, spans = bytes([97 + stem]) * length, whole(b"x" * length).tobytes()
+        expected = plain.best(bytearray(body), spans)
+        assert kept.best(body, spans) == expected
+        if worker == 3:
+            continue
+        assert kept.insert(body, spans, worker) == plain.insert(bytearray(body), spans, worker)
+        assert (kept.size, kept.blocks) == (plain.size, plain.blocks)
+
+
+def test_a_text_of_more_blocks_than_are_kept() -> None:
+    index, text = TextIndex(10_000_000), random.Random(3).randbytes(3_000_000)
+    spans = whole(text).tobytes()
+    for worker, known in ((0, 0), (1, len(text))):
+        assert index.best(text, spans)[0] == known
+        assert index.insert(text, spans, worker) == known
+    assert index.best(text, spans) == (len(text), (0, 1))
