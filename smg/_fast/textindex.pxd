@@ -16,12 +16,13 @@ cdef class TextIndex:
     cdef Pool _pool
     cdef Holders _holders
     cdef uint64_t _secrets[8]
-    # What the last `best` has read, for the insert of the same text.
+    # What the last `best` has read and found, for the insert of the same text; gone with any other change.
     cdef object _body
     cdef object _spans
     cdef Text _text
     cdef Py_ssize_t _key_count
     cdef uint64_t _keys[_MOST_KEYS]
+    cdef uint32_t _numbers[_MOST_KEYS]
 
     cdef Py_ssize_t find_depths(self, Text* text, int* out, Py_ssize_t room) noexcept
     cdef Py_ssize_t find_best(self, Text* text, uint32_t* holders) noexcept

@@ -96,11 +96,10 @@ cdef class TextIndex:
         if not 0 <= worker < WORKERS:
             raise ValueError("no such slot")
         cdef Opened opened
-        cdef Py_ssize_t known
         if body is self._body and spans is self._spans and body is not None:
-            known = self.add(&self._text, <uint32_t>worker, self._key_count)
             self._body = self._spans = None
-            return known
+            return self.add(&self._text, <uint32_t>worker, self._key_count)
+        self._body = self._spans = None
         opened = Opened(body, spans)
         return self.add(&opened.text, <uint32_t>worker, 0)
 
@@ -108,6 +107,7 @@ cdef class TextIndex:
         """It holds nothing any more; what nobody else holds is dropped. Takes time by the size of the index."""
         cdef uint32_t number
         cdef Record* block
+        self._body = self._spans = None
         if not 0 <= worker < WORKERS:
             raise ValueError("no such slot")
         self._holders.forget(<uint32_t>worker)
@@ -123,6 +123,7 @@ cdef class TextIndex:
 
     def clear(self):
         """Forget everything."""
+        self._body = self._spans = None
         self._pool.clear()
         self._holders.clear()
         self.size = 0
@@ -147,10 +148,11 @@ cdef class TextIndex:
         cdef uint64_t key
         while text.left > 0:
             key = next_block(text, self._secrets)
+            number = self._pool.find(key)
             if self._key_count < _MOST_KEYS:
                 self._keys[self._key_count] = key
+                self._numbers[self._key_count] = number
             self._key_count += 1
-            number = self._pool.find(key)
             if number == 0:
                 break
             holders[0] = _set(record(self._pool, number))
@@ -169,14 +171,15 @@ cdef class TextIndex:
         while i < read or text.left > 0:
             if i < read:
                 key = self._keys[i]
+                number = self._numbers[i]
                 size = <Py_ssize_t>(key & SIZE_MASK) + 1
                 done += size
                 i += 1
             else:
                 key = next_block(text, self._secrets)
+                number = pool.find(key) if first == 0 else 0
                 size = text.size
                 done = text.done
-            number = pool.find(key) if first == 0 else 0
             if number:
                 pool.touch(number, at)
                 block = record(pool, number)

@@ -116,11 +116,16 @@ class CacheAware:
         ask.branch = NO_MATCH
         if matched <= self._threshold * prompt.size:
             return None
-        allowed = candidates if len(holders) < _FEW else set(candidates)
-        holders = [w for w in holders if w in allowed]
-        if not holders:
-            return None
-        worker = holders[0] if len(holders) == 1 else lightest(holders, in_flight, self._random)
+        if len(holders) == 1:
+            worker = holders[0]
+            if worker not in candidates:
+                return None
+        else:
+            allowed = candidates if len(holders) < _FEW else set(candidates)
+            holders = [w for w in holders if w in allowed]
+            if not holders:
+                return None
+            worker = lightest(holders, in_flight, self._random)
         if self._spill.is_past(worker, candidates):
             ask.branch = SPILL
             return None
