@@ -11,6 +11,7 @@ from smg.errors.admission import tenant_rate_limit_exceeded as tenant_rate_limit
 from smg.errors.control import admin_role_required as admin_role_required
 from smg.errors.control import bad_worker_request as bad_worker_request
 from smg.errors.control import control_plane_unauthorized as control_plane_unauthorized
+from smg.errors.control import malformed_json as malformed_json
 from smg.errors.control import too_many_workers as too_many_workers
 from smg.errors.control import worker_already_exists as worker_already_exists
 from smg.errors.control import worker_not_found as worker_not_found

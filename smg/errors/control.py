@@ -33,3 +33,9 @@ def worker_already_exists(url: str) -> GatewayError:
 def too_many_workers(limit: int) -> GatewayError:
     message = f"No more than {limit} workers can be registered"
     return GatewayError(503, "TOO_MANY_WORKERS", message, Shape.ADMIN)
+
+
+def malformed_json(problem: str) -> GatewayError:
+    """A body of an admin route that answers in plain text."""
+    message = f"Failed to parse the request body as JSON: {problem}"
+    return GatewayError(400, "malformed_json", message, Shape.PLAIN, Source.CLIENT)

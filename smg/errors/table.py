@@ -9,6 +9,7 @@ from smg.errors.control import (
     admin_role_required,
     bad_worker_request,
     control_plane_unauthorized,
+    malformed_json,
     too_many_workers,
     worker_already_exists,
     worker_not_found,
@@ -84,6 +85,7 @@ def table() -> Iterator[GatewayError]:
     yield worker_not_found("…")
     yield worker_already_exists("…")
     yield unsupported_media_type()
+    yield malformed_json("…")
     yield unknown_url("GET", "/x")
     yield method_not_allowed("GET", "/v1/chat/completions", "POST")
     yield model_not_found("m")

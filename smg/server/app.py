@@ -16,6 +16,7 @@ from smg import errors
 from smg.api.request_id import RESPONSE_HEADER, RequestIds
 from smg.server.admin.fanout import Fanout
 from smg.server.admin.loads import LoadRoutes
+from smg.server.admin.parsing import ParsingRoutes
 from smg.server.admin.workers import WorkerRoutes
 from smg.server.cors import Cors
 from smg.server.deps import MAX_ADMIN_BODY_BYTES, Deps, Handler, error_answer, request_id_of
@@ -38,7 +39,8 @@ class Part(Protocol):
 def build_app(deps: Deps, *further: Part) -> web.Application:
     """Everything on the main port that the fast path leaves to aiohttp; needs a running loop."""
     app = _make_app(deps)
-    for part in (ProbeRoutes, InfoRoutes, ModelRoutes, WorkerRoutes, Fanout, LoadRoutes, OpenApi):
+    parts = (ProbeRoutes, InfoRoutes, ModelRoutes, WorkerRoutes, Fanout, LoadRoutes, ParsingRoutes, OpenApi)
+    for part in parts:
         app.add_routes(part(deps).routes())
     for one in further:
         app.add_routes(one.routes())

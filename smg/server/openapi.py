@@ -287,14 +287,19 @@ ROUTES: Mapping[tuple[str, str], Described] = {
     },
     ("get", "/get_loads"): Described("The workers' loads", "admin", is_admin=True),
     ("get", "/v1/tokenizers"): Described("The tokenizers", "admin", is_admin=True),
-    **{
-        ("post", path): Described(
-            "Not built",
-            "admin",
-            501,
-            is_admin=True,
-            raised=lambda: [errors.not_implemented("Parsing")],
-        )
-        for path in ("/parse/reasoning", "/parse/function_call")
-    },
+    ("post", "/parse/reasoning"): Described(
+        "Take the reasoning out of a text",
+        "admin",
+        body="",
+        is_admin=True,
+        raised=lambda: [
+            errors.unsupported_media_type(),
+            errors.malformed_json(""),
+            errors.unprocessable(""),
+            errors.not_implemented("The parser"),
+        ],
+    ),
+    ("post", "/parse/function_call"): Described(
+        "Not built", "admin", 501, is_admin=True, raised=lambda: [errors.not_implemented("Parsing")]
+    ),
 }

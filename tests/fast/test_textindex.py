@@ -292,7 +292,7 @@ def test_bad_arguments() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3000), st.integers(0, 3)), max_size=30))
 def test_an_insert_after_best_is_like_any_other(steps: list[tuple[int, int, int]]) -> None:
-    """`best` keeps the keys it has read: also when other texts, or the same by other objects, come between."""
+    """`best` keeps the keys it has read: also when other texts, or the same in others, come between."""
     kept, plain = TextIndex(60_000), TextIndex(60_000)
     for stem, length, worker in steps:
         body, spans = bytes([97 + stem]) * length, whole(b"x" * length).tobytes()

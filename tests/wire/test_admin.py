@@ -296,8 +296,42 @@ async def test_small_admin_routes() -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", loads.pop("timestamp"))
         assert loads == {"version": "smg-1.2.3", "dp_rank_count": 0, "loads": []}
         assert await plane.get("/v1/tokenizers") == (200, {"tokenizers": []})
-        status, answer = await plane.ask("POST", "/parse/reasoning", json={})
+        status, answer = await plane.ask("POST", "/parse/function_call", json={})
         assert (status, answer["error"]["code"]) == (501, "not_implemented")
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "answer"),
+    [
+        (
+            {"text": "<think>a</think>b", "reasoning_parser": "qwen3"},
+            200,
+            {"normal_text": "b", "reasoning_text": "a", "success": True},
+        ),
+        (
+            {"text": "b", "reasoning_parser": "nope"},
+            400,
+            {"error": "Unknown reasoning parser: nope", "success": False},
+        ),
+        ({"text": "b", "reasoning_parser": "kimi_k3"}, 501, None),
+        ({"text": "b"}, 422, None),
+        ({"text": 5, "reasoning_parser": "qwen3"}, 422, None),
+    ],
+)
+async def test_parsing_of_reasoning(asked: dict[str, Any], status: int, answer: Any) -> None:
+    async with control_plane() as plane:
+        found, said = await plane.ask("POST", "/parse/reasoning", json=asked)
+        assert found == status
+        assert answer is None or said == answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"), [("text/plain", "{}", 415), ("application/json", "{", 400)]
+)
+async def test_bodies_that_cannot_be_parsed(kind: str, body: str, status: int) -> None:
+    async with control_plane() as plane:
+        found, _ = await plane.ask("POST", "/parse/reasoning", data=body, headers={"Content-Type": kind})
+        assert found == status
 
 
 @pytest.mark.parametrize("path", ["/get_model_info", "/get_server_info", "/health_generate"])

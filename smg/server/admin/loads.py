@@ -1,4 +1,4 @@
-"""Admin routes about what this gateway knows by itself: loads and tokenizers. Parsers are not built."""
+"""Admin routes about what this gateway knows by itself: loads and tokenizers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from aiohttp import web
 
-from smg import errors
 from smg.server.deps import Deps, json_answer
 
 
@@ -20,8 +19,6 @@ class LoadRoutes:
         return [
             web.get("/get_loads", guarded(self.loads)),
             web.get("/v1/tokenizers", guarded(self.tokenizers)),
-            web.post("/parse/reasoning", guarded(self.parse)),
-            web.post("/parse/function_call", guarded(self.parse)),
         ]
 
     async def loads(self, request: web.Request) -> web.Response:
@@ -44,10 +41,6 @@ class LoadRoutes:
 
     async def tokenizers(self, request: web.Request) -> web.Response:
         return json_answer({"tokenizers": []})
-
-    async def parse(self, request: web.Request) -> web.Response:
-        raise errors.not_implemented("Parsing")
-
 
 def _aggregate(rows: list[dict[str, Any]]) -> dict[str, float]:
     def told(name: str) -> list[float]:
