@@ -1,8 +1,9 @@
 """Which worker was given how much of a text, and how long ago in its own count: what it may still hold.
 
-One record for each block and worker (a block here is what lies between two ends that are kept), with the worker's stamp at its last use. Whoever was given a prompt was given
-all of its beginning, so along a text the stamps of a worker never rise, and a search by halves finds how far those of
-a given age reach. Order of use and eviction are the pool's; a text's end goes before its beginning.
+One record for each worker and block, which here is what lies between two ends that are kept, with the worker's stamp
+at its last use. Whoever was given a prompt was given all of its beginning, so along a text the stamps of a worker
+never rise, and a search by halves finds how far those of a given age reach. Order of use and eviction are the pool's;
+a text's end goes before its beginning.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
