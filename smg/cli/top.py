@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import select
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -125,6 +126,8 @@ def _watch(url: str, read: Callable[[], Any]) -> int:
     from smg.cli.top_view import board, lost
 
     shown = None
+    # Ctrl-C ends it also where a script in the background has made its children deaf to it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with _keys() as pressed, Live(console=Console(), screen=True, auto_refresh=False) as live:
         try:
             while True:

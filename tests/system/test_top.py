@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -73,8 +74,16 @@ def read_until(terminal: int, text: str) -> None:
         seen += os.read(terminal, 65536)
 
 
+@pytest.fixture
+def deaf_to_interrupts() -> Iterator[None]:
+    """As in a script's background job: children inherit that SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("pressed", [b"q", b"\x03"])
-def test_it_shows_until_a_key_is_pressed(gateway: str, pressed: bytes) -> None:
+def test_it_shows_until_a_key_is_pressed(gateway: str, deaf_to_interrupts: None, pressed: bytes) -> None:
     with on_a_terminal("top", "--url", gateway, key=KEY) as (process, terminal):
         read_until(terminal, "workers ready")
         os.write(terminal, pressed)
