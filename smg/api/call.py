@@ -12,8 +12,8 @@ from smg.api.generate import read_generate
 from smg.api.plain import read_plain
 from smg.api.surfaces import Surface
 
-# A body above this may take longer to decode than the loop can wait (2 ms), when very many of its messages need
-# an edit: do it in a thread. What takes long in there lets the interpreter go, or is made of short steps.
+# A body above this may take longer to decode than the loop can wait (2 ms), when many of its messages need an
+# edit: do it in a thread. What takes long in there lets the interpreter go, or is made of short steps.
 LARGE_BODY = 256 * 1024
 
 _READERS = {
