@@ -15,6 +15,8 @@ from typing import Any
 
 Rows = dict[str, dict[str, float]]
 OTHERS = {"original", "none"}
+WIDE = 100
+"""Figures further apart than this are drawn on a logarithmic axis."""
 
 
 def ordered(rows: Rows) -> list[str]:
@@ -31,6 +33,10 @@ def draw(axes: Any, rows: Rows, values: str, title: str, unit: str) -> None:
     axes.set_xlabel(unit, fontsize=8)
     axes.tick_params(labelsize=8)
     axes.margins(x=0.14)
+    shown = [rows[name][values] for name in names]
+    if max(shown) > WIDE * min(shown):
+        axes.set_xscale("log")
+        axes.set_xlim(min(shown) / 2, max(shown) * 4)
     axes.spines[["top", "right"]].set_visible(False)
 
 
