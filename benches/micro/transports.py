@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from benches import inputs
-from smg._fast.egress import Egress
+from smg._fast.egress import Egress, Pool
 from smg.config.model import Config, Routing
 from smg.config.specs import WorkerUrl
 from smg.server.lifecycle import Server
@@ -63,14 +63,14 @@ async def start_server() -> Server:
     return server
 
 
-def add_worker(server: Server) -> Egress:
-    """A ready worker whose pool holds one connection to nowhere."""
+def add_worker(server: Server) -> tuple[Egress, Pool]:
+    """A ready worker whose pool holds one connection to nowhere: the connection, the pool."""
     breaker = Breaker(10, 3, 60.0, 120.0, True)
     worker = Worker(WorkerUrl.parse("http://127.0.0.1:9"), breaker, cards=[ModelCard(inputs.MODEL)])
     server.registry.add(worker)
     server.registry.set_status(worker, Status.READY)
-    pool: Any = worker.backend._pool  # type: ignore[union-attr]
+    pool: Pool = worker.backend._pool  # type: ignore[union-attr]
     egress: Egress = pool.make()
     egress.connection_made(Nowhere())  # type: ignore[arg-type]
     pool.idle.append(egress)
-    return egress
+    return egress, pool
