@@ -3,7 +3,6 @@ left is the gateway's own work, without the kernel's."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pyperf
@@ -21,15 +20,14 @@ def plain(loops: int, body: bytes) -> float:
 
     async def run() -> float:
         server = await start_server()
-        egress, pool = add_worker(server)
+        egress, upstream = add_worker(server)
         ingress, client = Ingress(server.front), Nowhere()
         ingress.connection_made(client)  # type: ignore[arg-type]
         request, answer = inputs.request(body), inputs.answer()
         begun = time.perf_counter()
         for _ in range(loops):
             ingress.data_received(request)
-            while pool.idle:  # a large body is decoded in a thread
-                await asyncio.sleep(0)
+            await upstream.next_write()  # a large body is decoded in a thread
             egress.data_received(answer)
         spent = time.perf_counter() - begun
         assert client.written >= loops * len(answer), "not every request was answered"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 
 from benches import inputs
-from smg._fast.egress import Egress, Pool
+from smg._fast.egress import Egress
 from smg.config.model import Config, Routing
 from smg.config.specs import WorkerUrl
 from smg.server.lifecycle import Server
@@ -63,14 +64,36 @@ async def start_server() -> Server:
     return server
 
 
-def add_worker(server: Server) -> tuple[Egress, Pool]:
-    """A ready worker whose pool holds one connection to nowhere: the connection, the pool."""
+class Awaited(Nowhere):
+    """Tells when something is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wrote = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self._wrote.set()
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        super().writelines(pieces)
+        self._wrote.set()
+
+    async def next_write(self) -> None:
+        """Wait for what has been written since this was last asked, or will be."""
+        await self._wrote.wait()
+        self._wrote.clear()
+
+
+def add_worker(server: Server) -> tuple[Egress, Awaited]:
+    """A ready worker whose pool holds one connection to nowhere."""
     breaker = Breaker(10, 3, 60.0, 120.0, True)
     worker = Worker(WorkerUrl.parse("http://127.0.0.1:9"), breaker, cards=[ModelCard(inputs.MODEL)])
     server.registry.add(worker)
     server.registry.set_status(worker, Status.READY)
-    pool: Pool = worker.backend._pool  # type: ignore[union-attr]
+    pool: Any = worker.backend._pool  # type: ignore[union-attr]
     egress: Egress = pool.make()
-    egress.connection_made(Nowhere())  # type: ignore[arg-type]
+    transport = Awaited()
+    egress.connection_made(transport)  # type: ignore[arg-type]
     pool.idle.append(egress)
-    return egress, pool
+    return egress, transport
