@@ -1,10 +1,11 @@
-"""Where a prompt goes that no worker holds: to the fewest requests, and of equals to the emptiest cache.
+"""Where a prompt goes that no worker holds enough of: to the fewest requests, and of equals to the emptiest cache.
 
 Chance alone would fill one cache faster than another, and what it then evicts is missed later.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Collection, Sequence
 
@@ -24,12 +25,17 @@ class Spread:
         self._random = rng
 
     def choose(self, candidates: Sequence[Worker], holders: Collection[Worker]) -> Worker:
-        """One of those with the fewest requests in flight: one of `holders`, of some of the prompt, if any is
-        among them; then the one that was given least; then by chance."""
-        least = min([worker.load for worker in candidates])
-        equals = [worker for worker in candidates if worker.load == least]
-        if len(equals) > 1 and holders:
-            equals = [worker for worker in equals if worker in holders] or equals
+        """One of those with the fewest requests in flight; a worker of `holders`, which hold some of the
+        prompt, counts among them if chance alone may have given it more. Of these holders, or else of all, the
+        one that was given least; then by chance."""
+        loads = [worker.load for worker in candidates]
+        least = min(loads)
+        equals: list[Worker] = []
+        if holders and len(candidates) > 1:
+            most = least + math.isqrt(least) if least > 1 else least
+            equals = [w for w, load in zip(candidates, loads, strict=True) if load <= most and w in holders]
+        if not equals:
+            equals = [w for w, load in zip(candidates, loads, strict=True) if load == least]
         if len(equals) == 1:
             return equals[0]
         given = [self._given.get(worker, 0) for worker in equals]

@@ -20,6 +20,14 @@ def test_of_equals_a_holder_of_a_part() -> None:
     assert spread.choose(workers, workers[2:]) is workers[2]
 
 
+def test_a_holder_of_a_part_may_have_what_chance_explains() -> None:
+    spread, workers = Spread(dice()), fleet(3, loads=[4, 6, 7])
+    assert spread.choose(workers, workers[1:]) is workers[1]
+    assert spread.choose(workers, workers[2:]) is workers[0]
+    spread.note(workers[0], 10)
+    assert spread.choose(workers, workers[:2]) is workers[1], "the cache decides among such holders, not the load"
+
+
 def test_of_equals_the_one_that_was_given_least() -> None:
     spread, workers = Spread(dice()), fleet(4)
     sizes = Counter(dict.fromkeys(workers, 0))
