@@ -12,6 +12,11 @@ from typing import Any
 
 import pytest
 import uvloop
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("no clocks", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no clocks")
 
 # Below the range that outgoing connections take their ports from.
 PORTS = (18000, 31999)

@@ -19,6 +19,15 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # In brackets, so that this file does not find itself.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:w[o]rk|f[a]rm|r[o]ot|tmp/w)/")
 UNFINISHED = re.compile(r"\b(?:T[O]DO|F[I]XME|X[X]X|raise N[o]tImplementedError)\b")
+# A sleep, a poll of one's own, or a wait for nothing to happen: see `tests/waiting.py`.
+PAUSE = re.compile(r"\bsl[e]ep\(|ASYNC[1]10|raises\((?:asyncio\.)?Timeout[E]rror\b")
+MAY_PAUSE = {
+    "tests/waiting.py": "the home of bounded looks and of turns of the loop",
+    "tests/fast/test_exchange_driver.py": "an exchange may wait for a sleep as for anything else",
+}
+METRIC = re.compile(r"`(smg_[a-z_0-9]*[a-z0-9])")
+LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.M)
 NAMED_FILE = re.compile(r"`((?:smg|docs|tools|tests|benches|deploy|\.ci)/[\w./*-]*)`")
 GENERATED = {"build", "dist", "node_modules", ".venv", "__pycache__"}
 TEXT = {".py", ".pyx", ".pxd", ".pyi", ".md", ".toml", ".sh", ".txt", ".json", ".service", ".yaml", ""}
@@ -66,6 +75,27 @@ def test_nothing_is_left_unfinished() -> None:
     conformance = ROOT / "tests" / "conformance"
     own = [(path, text) for path, text in texts() if conformance not in path.parents]
     assert not [shown(path) for path, text in own if UNFINISHED.search(text)]
+
+
+def test_tests_wait_for_what_happens() -> None:
+    """Not for a time: a busy machine makes it too short, an idle one too long."""
+    conformance = ROOT / "tests" / "conformance"
+    own = [path for path in (ROOT / "tests").rglob("*.py") if conformance not in path.parents]
+    found = {shown(path) for path in own if PAUSE.search(path.read_text(encoding="utf-8"))}
+    assert found == set(MAY_PAUSE)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=shown)
+def test_links_and_metrics_of_pages_lead_somewhere(path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
+    known = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert not [name for name in METRIC.findall(page) if name not in known]
+    for name, _, place in (link.partition("#") for link in LINK.findall(page)):
+        there = path.parent / name if name else path
+        assert there.exists(), name
+        heads = HEADING.findall(there.read_text(encoding="utf-8")) if place else []
+        anchors = [re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads]
+        assert not place or place in anchors, f"{name}#{place}"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=shown)

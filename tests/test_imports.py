@@ -7,10 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".py", ".pyx"}
@@ -90,10 +91,9 @@ def test_a_gateway_without_traffic_imports_no_extras(tmp_path: Path) -> None:
 
 
 def wait_until_it_accepts(path: Path, gateway: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + START_SECS
-    while time.monotonic() < end and gateway.poll() is None:
+    def accepts() -> bool:
         with socket.socket(socket.AF_UNIX) as probe:
-            if probe.connect_ex(str(path)) == 0:
-                return
-        time.sleep(0.02)
-    pytest.fail(f"no gateway: exit status {gateway.poll()}")
+            return probe.connect_ex(str(path)) == 0
+
+    wait_until(lambda: accepts() or gateway.poll() is not None, "the gateway accepts")
+    assert gateway.poll() is None, "the gateway ended"

@@ -38,6 +38,7 @@ FOREIGN = {
     "_fast": {"logging", "os", "aiohttp", "msgspec", "socket"},
     "errors": {"aiohttp", "asyncio", "logging", "socket"},
     "api": {"aiohttp", "asyncio", "logging", "socket", "time"},
+    "text": {"aiohttp", "asyncio", "logging", "socket", "time"},
     "policies": {"aiohttp", "asyncio", "socket"},
     "admission": {"aiohttp", "socket"},
     "gateway": {"aiohttp", "socket"},

@@ -26,6 +26,7 @@ OURS = {
     "--first-byte-timeout-secs",
     "--between-bytes-timeout-secs",
     "--state-redis-url",
+    "--data-path",
 }
 
 

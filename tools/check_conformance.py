@@ -2,6 +2,9 @@
 
     python tools/check_conformance.py [FILE ...] [--suite FOLDER] [--gateway 'smg launch'] [--jobs N]
 
+The files `http-*` and `extra-http` are run on both data paths: as they are, and as `NAME+aiohttp` with
+`--data-path aiohttp` added to the arguments of every gateway. `--all-paths` does so with every file.
+
 `tests/conformance/built.txt` names case files; `tests/conformance/pending.txt` names cases in them that
 belong to features not built yet, as FILE:CASE. Fails when another case fails, when a pending one passes
 (take it off the list), and when a listed case or file does not exist.
@@ -18,6 +21,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+AIOHTTP = "+aiohttp"
 LISTS = Path(__file__).resolve().parent.parent / "tests" / "conformance"
 
 
@@ -25,6 +29,23 @@ def listed(name: str) -> list[str]:
     """The lines of a list, without comments."""
     lines = (LISTS / name).read_text(encoding="utf-8").splitlines()
     return [text for line in lines if (text := line.partition("#")[0].strip())]
+
+
+def has_both_paths(name: str) -> bool:
+    return name.startswith("http-") or name == "extra-http"
+
+
+def cases_of(suite: Path, name: str, folder: Path) -> Path:
+    """The case file of a name; that of NAME+aiohttp is written to the folder."""
+    path = suite / "cases" / f"{name.removesuffix(AIOHTTP)}.json"
+    if not name.endswith(AIOHTTP):
+        return path
+    cases = json.loads(path.read_text(encoding="utf-8"))
+    for case in cases:
+        case["gateway_args"] = [*(case.get("gateway_args") or []), "--data-path", "aiohttp"]
+    made = folder / f"{name}.json"
+    made.write_text(json.dumps(cases), encoding="utf-8")
+    return made
 
 
 def run(
@@ -35,7 +56,7 @@ def run(
         report = Path(folder) / "report.json"
         command = [sys.executable, str(suite / "run.py"), "--gateway", gateway, "--jobs", str(jobs)]
         for name in files:
-            command += ["--cases", str(suite / "cases" / f"{name}.json")]
+            command += ["--cases", str(cases_of(suite, name, Path(folder)))]
         for name in only:
             command += ["--only", f"^{re.escape(name)}$"]
         command += ["--report", str(report)]
@@ -66,16 +87,18 @@ def main() -> int:
     parser.add_argument("files", nargs="*", metavar="FILE", help="of built.txt; all by default")
     parser.add_argument("--suite", type=Path, default=LISTS, help="folder with run.py and cases/")
     parser.add_argument("--gateway", default=f"{sys.executable} -m smg launch")
-    parser.add_argument("--jobs", type=int, default=2, help="gateways at the same time")
+    parser.add_argument("--jobs", type=int, default=3, help="gateways at the same time")
+    parser.add_argument("--all-paths", action="store_true", help="every file on both data paths")
     given = parser.parse_args()
     built = listed("built.txt")
-    files = given.files or built
+    files = list(given.files or built)
     if not set(files) <= set(built):
         parser.error(f"built.txt lists {', '.join(built)}")
     missing = [name for name in files if not (given.suite / "cases" / f"{name}.json").is_file()]
     if missing:
         print(f"no case files {', '.join(missing)}", file=sys.stderr)
         return 1
+    files += [name + AIOHTTP for name in files if given.all_paths or has_both_paths(name)]
     pending = [name for name in listed("pending.txt") if name.partition(":")[0] in files]
     results = run(given.suite, files, given.gateway, given.jobs)
     problems = problems_of(results, pending)

@@ -17,6 +17,7 @@ NAMES = (
     "head",
     "chunks",
     "jsonspan",
+    "held",
     "deadlines",
     "exchange",
     "radix",
@@ -24,6 +25,7 @@ NAMES = (
     "recency",
     "prefix",
     "ring",
+    "toolcalls",
 )
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -42,7 +42,6 @@ def look_up_and_add(loops: int, known: bool) -> float:
     """Seconds for `loops` prompts, each new, or each known to another worker."""
     source = random.Random(SEED)
     tree = full_tree(source)
-    out = array("i", bytes(4 * WORKERS))
     spent = 0.0
     for first in range(0, loops, ROUND):
         prompts = [ids(source, PROMPT_TOKENS) for _ in range(min(ROUND, loops - first))]
@@ -51,7 +50,7 @@ def look_up_and_add(loops: int, known: bool) -> float:
                 tree.insert(prompt, 0)
         begun = time.perf_counter()
         for prompt in prompts:
-            tree.depths(prompt, out)
+            tree.best(prompt)
             tree.insert(prompt, 1)
         spent += time.perf_counter() - begun
     return spent

@@ -31,7 +31,6 @@ def look_up_and_add(loops: int, size: int, known: bool) -> float:
     """Seconds for `loops` texts of two spans, each new, or each known to another worker."""
     source = random.Random(SEED)
     index = full_index(source)
-    out = array("i", bytes(4 * WORKERS))
     spans = array("q", [30, size // 2, size // 2 + 30, size])
     spent = 0.0
     for first in range(0, loops, ROUND):
@@ -41,7 +40,7 @@ def look_up_and_add(loops: int, size: int, known: bool) -> float:
                 index.insert(body, spans, 0)
         begun = time.perf_counter()
         for body in bodies:
-            index.depths(body, spans, out)
+            index.best(body, spans)
             index.insert(body, spans, 1)
         spent += time.perf_counter() - begun
     return spent

@@ -14,6 +14,7 @@ from smg._fast.head import HeadError
 cdef enum:
     _MAX_HEAD = 65536
     _JOINED = 16384          # up to here one write of head and body together is the cheaper one
+    _PIECE = 1 << 18         # of a large body: as much as the kernel may copy while the loop waits
     _MAX_IDLE = 4096
 
 
@@ -72,6 +73,13 @@ cdef class Pool:
         self.idle.clear()
 
 
+def _pieces(bytes body):
+    cdef Py_ssize_t at
+    view = memoryview(body)
+    for at in range(0, PyBytes_GET_SIZE(body), _PIECE):
+        yield view[at:at + _PIECE]
+
+
 @cython.final
 cdef class Egress(Upstream):
     """States change only here: IDLE -> HEAD -> LENGTH, CHUNKED or UNTIL_CLOSE -> IDLE or CLOSED."""
@@ -107,8 +115,13 @@ cdef class Egress(Upstream):
             self._pump()
         elif PyBytes_GET_SIZE(body) <= _JOINED:
             self.transport.write(head + <bytes>body)
-        else:
+        elif PyBytes_GET_SIZE(body) <= _PIECE:
             self.transport.writelines((head, body))
+        else:
+            self._body_open = True
+            self._source = _pieces(body)
+            self.transport.write(head)
+            self._pump()
 
     cdef void _pump(self) except *:
         """Send what the source gives, until the transport is full."""

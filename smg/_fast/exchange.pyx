@@ -232,6 +232,12 @@ cdef class Exchange(Timed):
         self.disarm()
         self._wake()
 
+    def forget_body(self):
+        """Give the request's body away: nobody will ask for it."""
+        cdef bytes body = self.body
+        self.body = None
+        return body
+
     def pipe_body(self):
         """From now on the body goes to the worker as it arrives; `send` starts it."""
         self.piped = True

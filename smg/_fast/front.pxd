@@ -11,6 +11,7 @@ cdef class Front:
     cdef list _dirty                # connections with bytes of a stream to write
     cdef bint _flushing             # their flush is scheduled
     cdef dict _routes
+    cdef frozenset _lent            # paths whose exchanges go through aiohttp
     cdef object _serve
     cdef object _refuse
     cdef object _make_fallback

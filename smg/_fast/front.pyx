@@ -33,9 +33,11 @@ cdef class Front:
     """What all client connections share. `routes` maps the paths of the data plane to what
     `Exchange.route` shall be; `serve` gives the coroutine that carries an exchange; `refuse`
     renders (reason, header lines, body) for a protocol error, or an empty reason: close without a
-    word; `make_fallback` gives an aiohttp protocol."""
+    word; `make_fallback` gives an aiohttp protocol. `lent`: paths of the data plane whose messages go to
+    aiohttp, which begins their exchanges; it is given the body when it is asked for."""
 
-    def __init__(self, Limits limits, Counts counts, *, dict routes, serve, refuse, make_fallback):
+    def __init__(self, Limits limits, Counts counts, *, dict routes, serve, refuse, make_fallback,
+                 frozenset lent=frozenset()):
         self.limits = limits
         self.counts = counts
         self.open = set()
@@ -44,6 +46,7 @@ cdef class Front:
         self._serve = serve
         self._refuse = refuse
         self._make_fallback = make_fallback
+        self._lent = lent
 
     @property
     def busy(self):

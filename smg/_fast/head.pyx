@@ -176,19 +176,6 @@ cdef Py_ssize_t _split_lines(const char* data, Py_ssize_t start, Py_ssize_t size
         at += 2
 
 
-cdef long long _length(const char* data, Py_ssize_t size) except -2:
-    """A Content-Length value; -2 is never given."""
-    cdef long long total = 0
-    cdef Py_ssize_t i
-    if size < 1 or size > 18:
-        _refuse(400, "Invalid Content-Length")
-    for i in range(size):
-        if data[i] < 48 or data[i] > 57:
-            _refuse(400, "Invalid Content-Length")
-        total = total * 10 + (data[i] - 48)
-    return total
-
-
 cdef bint _has_token(const char* data, Py_ssize_t size, const char* lower, Py_ssize_t wanted) noexcept:
     """Is `lower` one of the comma-separated tokens?"""
     cdef Py_ssize_t at = 0, begin, stop
@@ -210,6 +197,56 @@ cdef inline bint _named(const char* data, Line* line, const char* lower, Py_ssiz
     return line.name_len == <uint32_t>size and smg_same(data + line.name, lower, size)
 
 
+# What the fields of a head say of the message's length and of its connection.
+cdef struct Framing:
+    int refusal            # status of the error when they are wrong
+    long long length       # -1: not said
+    int codings
+    bint close
+    bint keep
+
+
+cdef bint _reads_framing(const char* data, Line* line, Framing* framing) except -1:
+    """Is the line one of these fields? Then it is read."""
+    cdef const char* value = data + line.value
+    cdef Py_ssize_t size = line.value_len
+    if _named(data, line, b"content-length", 14):
+        if framing.length >= 0:
+            _refuse(framing.refusal, "More than one Content-Length")
+        framing.length = _length(value, size, framing.refusal)
+        return True
+    if _named(data, line, b"transfer-encoding", 17):
+        framing.codings += 1
+        if framing.codings > 1 or size != 7 or not smg_same(value, b"chunked", 7):
+            _refuse(framing.refusal, "Unsupported Transfer-Encoding")
+        return True
+    if _named(data, line, b"connection", 10):
+        framing.close = framing.close or _has_token(value, size, b"close", 5)
+        framing.keep = framing.keep or _has_token(value, size, b"keep-alive", 10)
+        return True
+    return False
+
+
+cdef long long _length(const char* data, Py_ssize_t size, int refusal) except -2:
+    """A Content-Length value; -2 is never given."""
+    cdef long long total = 0
+    cdef Py_ssize_t i
+    if size < 1 or size > 18:
+        _refuse(refusal, "Invalid Content-Length")
+    for i in range(size):
+        if data[i] < 48 or data[i] > 57:
+            _refuse(refusal, "Invalid Content-Length")
+        total = total * 10 + (data[i] - 48)
+    return total
+
+
+cdef bint _goes_on(Framing* framing, int minor) except -1:
+    """May another message follow on the connection?"""
+    if framing.codings and framing.length >= 0:
+        _refuse(framing.refusal, "Content-Length together with Transfer-Encoding")
+    return not framing.close if minor == 1 else framing.keep and not framing.close
+
+
 cdef bint _is_forwarded(const char* data, Line* line) noexcept:
     """The allow-list of the specification, but X-Request-ID, which the gateway may replace."""
     cdef const char* name = data + line.name
@@ -218,10 +255,10 @@ cdef bint _is_forwarded(const char* data, Line* line) noexcept:
         return smg_same(name, b"tracestate", 10)
     if n == 11:
         return smg_same(name, b"traceparent", 11)
+    if n >= 13 and smg_same(name, b"x-request-id-", 13):
+        return True
     if n == 13:
         return smg_same(name, b"authorization", 13)
-    if n > 13 and smg_same(name, b"x-request-id-", 13):
-        return True
     if n == 14:
         return smg_same(name, b"anthropic-beta", 14)
     if n == 16:
@@ -236,8 +273,8 @@ cdef RequestHead parse_request(const char* data, Py_ssize_t size):
     cdef Py_ssize_t at = 0, begin, target_end, path_end, count, i
     cdef const char* value
     cdef const char* query
-    cdef int hosts = 0, codings = 0
-    cdef bint close = False, keep = False
+    cdef int hosts = 0
+    cdef Framing framing = Framing(400, -1, 0, False, False)
     cdef RequestHead head = RequestHead.__new__(RequestHead)
     cdef bytes forward = None, text
     while smg_kind[<unsigned char>data[at]] & _TOKEN:
@@ -264,7 +301,6 @@ cdef RequestHead parse_request(const char* data, Py_ssize_t size):
         _refuse(505, "Only HTTP/1.0 and HTTP/1.1 are supported")
     head.minor = data[at + 8] - 48
     count = _split_lines(data, at + 11, size, lines)
-    head.content_length = -1
     for i in range(count):
         line = &lines[i]
         value = data + line.value
@@ -273,18 +309,8 @@ cdef RequestHead parse_request(const char* data, Py_ssize_t size):
             for at in range(line.value_len):
                 if not smg_kind[<unsigned char>value[at]] & _HOST:
                     _refuse(400, "Invalid Host")
-        elif _named(data, line, b"content-length", 14):
-            if head.content_length >= 0:
-                _refuse(400, "More than one Content-Length")
-            head.content_length = _length(value, line.value_len)
-        elif _named(data, line, b"transfer-encoding", 17):
-            codings += 1
-            if codings > 1 or line.value_len != 7 or not smg_same(value, b"chunked", 7):
-                _refuse(400, "Unsupported Transfer-Encoding")
-            head.chunked = True
-        elif _named(data, line, b"connection", 10):
-            close = close or _has_token(value, line.value_len, b"close", 5)
-            keep = keep or _has_token(value, line.value_len, b"keep-alive", 10)
+        elif _reads_framing(data, line, &framing):
+            continue
         elif _named(data, line, b"expect", 6):
             if line.value_len != 12 or not smg_same(value, b"100-continue", 12):
                 _refuse(417, "Unsupported expectation")
@@ -297,11 +323,11 @@ cdef RequestHead parse_request(const char* data, Py_ssize_t size):
             forward = text if forward is None else forward + text
     if hosts > 1 or (hosts == 0 and head.minor == 1):
         _refuse(400, "Exactly one Host is required")
-    if head.chunked and head.content_length >= 0:
-        _refuse(400, "Content-Length together with Transfer-Encoding")
+    head.content_length = framing.length
+    head.chunked = framing.codings > 0
+    head.keep_alive = _goes_on(&framing, head.minor)
     if head.chunked and head.minor == 0:
         _refuse(400, "Transfer-Encoding in HTTP/1.0")
-    head.keep_alive = not close if head.minor == 1 else keep and not close
     head.forward = forward if forward is not None else b""
     # An absolute target names the authority again; the path is what counts.
     if data[begin] != 47:
@@ -363,10 +389,9 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
     cdef Line lines[_MAX_HEADERS]
     cdef Line* line
     cdef Py_ssize_t at, count, i, used = 0, span
-    cdef int codings = 0
+    cdef Framing framing = Framing(502, -1, 0, False, False)
     cdef bint nominates = False, packed = False
     cdef const char* value
-    cdef bint close = False, keep = False
     cdef ResponseHead head = ResponseHead.__new__(ResponseHead)
     cdef bytes kept
     cdef char* out
@@ -386,7 +411,6 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
         _refuse(502, "Malformed status line")
     head.reason = PyBytes_FromStringAndSize(data + 13, at - 13) if at > 13 else b""
     count = _split_lines(data, at + 2, size, lines)
-    head.content_length = -1
     kept = PyBytes_FromStringAndSize(NULL, size)
     out = PyBytes_AS_STRING(kept)
     for i in range(count):
@@ -396,18 +420,7 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
         line = &lines[i]
         value = data + line.value
         if not _is_kept(data, line):
-            if _named(data, line, b"content-length", 14):
-                if head.content_length >= 0:
-                    _refuse(502, "More than one Content-Length")
-                head.content_length = _length(value, line.value_len)
-            elif _named(data, line, b"transfer-encoding", 17):
-                codings += 1
-                if codings > 1 or line.value_len != 7 or not smg_same(value, b"chunked", 7):
-                    _refuse(502, "Unsupported Transfer-Encoding")
-                head.chunked = True
-            elif _named(data, line, b"connection", 10):
-                close = close or _has_token(value, line.value_len, b"close", 5)
-                keep = keep or _has_token(value, line.value_len, b"keep-alive", 10)
+            _reads_framing(data, line, &framing)
             continue
         if nominates and _is_nominated(data, lines, count, line):
             continue
@@ -420,9 +433,9 @@ cdef ResponseHead parse_response(const char* data, Py_ssize_t size):
         out[used + span] = 13
         out[used + span + 1] = 10
         used += span + 2
-    if head.chunked and head.content_length >= 0:
-        _refuse(502, "Content-Length together with Transfer-Encoding")
-    head.keep_alive = not close if head.minor == 1 else keep and not close
+    head.content_length = framing.length
+    head.chunked = framing.codings > 0
+    head.keep_alive = _goes_on(&framing, head.minor)
     head.event_stream = head.event_stream and not packed
     head.lines = kept[:used]
     return head

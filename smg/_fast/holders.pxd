@@ -20,36 +20,29 @@ cdef struct Stored:
     uint32_t spare
 
 
-# Walking down a prompt, the workers that hold all of it so far.
-cdef struct Alive:
-    uint32_t set
-    uint32_t words
-    uint64_t bits[64]
-
-
 cdef class Holders:
     cdef Pool _pool
     cdef Py_ssize_t _limit_bytes
     cdef Py_ssize_t _bits_bytes
     cdef uint64_t _salt
     cdef uint64_t _known[64]
+    cdef uint64_t _retired[64]         # forgotten, and some records may still be marked with sets of before
 
     cdef bint has(self, uint32_t number, uint32_t worker) noexcept
     cdef uint32_t adding(self, uint32_t number, uint32_t worker) noexcept
     cdef void retain(self, uint32_t number) noexcept
     cdef void release(self, uint32_t number) noexcept
     cdef void forget(self, uint32_t worker) noexcept
-    cdef uint32_t resolved(self, uint32_t number) noexcept
+    cdef bint is_retired(self, uint32_t worker) noexcept
+    cdef void settle(self) noexcept
+    cdef bint is_dead(self, Record* one) noexcept
+    cdef uint32_t _resolved(self, uint32_t number) noexcept
     cdef bint is_nobody(self, uint32_t number) noexcept
     cdef bint knows(self, uint32_t worker) noexcept
     cdef bint knows_anybody(self) noexcept
     cdef void clear(self) noexcept
     cdef tuple members(self, uint32_t number)
     cdef Py_ssize_t bytes_taken(self) noexcept
-
-    cdef void begin(self, Alive* alive) noexcept
-    cdef void narrow(self, Alive* alive, uint32_t number, int depth, int* out, Py_ssize_t room) noexcept
-    cdef void finish(self, Alive* alive, int depth, int* out, Py_ssize_t room) noexcept
 
     cdef int _count(self, Stored* one) noexcept
     cdef uint64_t _key(self, uint32_t worker) noexcept

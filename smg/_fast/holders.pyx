@@ -39,6 +39,7 @@ cdef class Holders:
         self._pool.clear()
         self._bits_bytes = 0
         memset(self._known, 0, sizeof(self._known))
+        self.settle()
 
     cdef Py_ssize_t bytes_taken(self) noexcept:
         return self._pool.bytes + self._bits_bytes
@@ -143,15 +144,15 @@ cdef class Holders:
             self._pool.drop(number - _STORED)
 
     cdef void forget(self, uint32_t worker) noexcept:
-        """The worker is in no set any more; the owner then asks `resolved` for every set it uses, in its own time.
-
-        The set of this worker alone stays what it was: the owner drops what is marked with it.
+        """The worker is in no set any more. In its own time the owner asks of every record whether it `is_dead`, and
+        drops it then; when it has asked of all it says so by `settle`.
         """
         cdef uint64_t bit = <uint64_t>1 << (worker & 63)
         cdef uint32_t number, same, i
         cdef uint64_t key
         cdef Stored* one
         self._known[worker // 64] &= ~bit
+        self._retired[worker // 64] |= bit
         for number in range(FIRST, self._pool.top):
             one = <Stored*>record(self._pool, number)
             if one.bits == NULL or worker // 64 >= one.words or not one.bits[worker // 64] & bit:
@@ -182,7 +183,20 @@ cdef class Holders:
             count += smg_bit_count(one.bits[i])
         return count
 
-    cdef uint32_t resolved(self, uint32_t number) noexcept:
+    cdef bint is_retired(self, uint32_t worker) noexcept:
+        """Was it forgotten, and may a record still be marked with it? Then it must not come back: see `settle`."""
+        return (self._retired[worker // 64] >> (worker & 63)) & 1
+
+    cdef void settle(self) noexcept:
+        """No record is marked any more with a set as it was before a worker was forgotten."""
+        memset(self._retired, 0, sizeof(self._retired))
+
+    cdef bint is_dead(self, Record* one) noexcept:
+        """Does nobody hold the record, since workers were forgotten? It is marked with the set as it is by now."""
+        one.mark = self._resolved(one.mark >> 1) << 1 | (one.mark & 1)
+        return self.is_nobody(one.mark >> 1)
+
+    cdef uint32_t _resolved(self, uint32_t number) noexcept:
         """What a set is since `forget`; the caller's use of `number` becomes one of the result."""
         cdef uint32_t alias
         while number >= _STORED and stored(self, number).alias:
@@ -193,7 +207,7 @@ cdef class Holders:
         return number
 
     cdef bint is_nobody(self, uint32_t number) noexcept:
-        """Is it empty, but for a worker that was forgotten?"""
+        """Is it empty, but for workers that were forgotten?"""
         while number >= _STORED and stored(self, number).alias:
             number = stored(self, number).alias
         if number > WORKERS:
@@ -217,36 +231,3 @@ cdef class Holders:
         cdef const uint64_t* bits = self._bits(number, scratch, &words)
         cdef uint32_t slot
         return tuple([slot for slot in range(words * 64) if (bits[slot // 64] >> (slot & 63)) & 1])
-
-    # -- walking down --------------------------------------------------------------------------
-
-    cdef void begin(self, Alive* alive) noexcept:
-        alive.set = NOBODY
-        alive.words = 0
-
-    cdef void narrow(self, Alive* alive, uint32_t number, int depth, int* out, Py_ssize_t room) noexcept:
-        """The next stretch, from `depth` on, is held by this set: those alive and not in it hold `depth`."""
-        cdef uint64_t scratch[64]
-        cdef uint64_t gone
-        cdef uint32_t words, slot, i
-        cdef const uint64_t* bits
-        if number == alive.set:
-            return
-        bits = self._bits(number, scratch, &words)
-        if alive.set == NOBODY and depth == 0:
-            memcpy(alive.bits, bits, words * sizeof(uint64_t))
-            alive.words = words
-        for i in range(alive.words):
-            gone = alive.bits[i] & ~bits[i] if i < words else alive.bits[i]
-            alive.bits[i] ^= gone
-            while gone:
-                slot = i * 64 + smg_lowest_bit(gone)
-                gone &= gone - 1
-                if slot < room:
-                    out[slot] = depth
-        alive.words = min(alive.words, words)
-        alive.set = number
-
-    cdef void finish(self, Alive* alive, int depth, int* out, Py_ssize_t room) noexcept:
-        """The prompt, or what is known of it, ends at `depth`."""
-        self.narrow(alive, NOBODY, depth, out, room)

@@ -4,22 +4,19 @@ Every message's framing is read here, also of those that aiohttp answers: it is 
 time, so the position in the stream is exact and the connection returns to the fast path by itself.
 """
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.string cimport memchr, memcpy
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.string cimport memchr
 
 from smg._fast.chunks cimport STEP_BAD, STEP_DATA, STEP_END, ChunkReader, Step
 from smg._fast.deadlines cimport Deadlines
 from smg._fast.exchange cimport (
     BODY_ABORTED, BODY_COMPLETE, BODY_MALFORMED, BODY_STALLED, BODY_TOO_LARGE, Exchange,
 )
-from smg._fast.front cimport Answering, Front
+from smg._fast.front cimport Front
 from smg._fast.head cimport RequestHead, head_end, may_become_head, parse_request
+from smg._fast.inplace cimport Receiving
 
 from smg._fast.head import HeadError
-
-cdef extern from "Python.h":
-    int PyBUF_WRITE
 
 cdef enum:
     _MAX_HEAD = 65536
@@ -32,7 +29,7 @@ cdef frozenset _METHODS = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"PATCH",
 
 
 @cython.final
-cdef class Ingress(Answering):
+cdef class Ingress(Receiving):
     """See `IngressState`; one exchange, or one message of aiohttp's, at a time."""
 
     def __init__(self, Front front):
@@ -141,13 +138,14 @@ cdef class Ingress(Answering):
             return
         self._flush_now()
         front.counts.slow += 1
-        self.state = INGRESS_TUNNEL if head.upgrade else INGRESS_SLOW
+        self._lent = head.method == b"POST" and head.path in front._lent
+        self.state = INGRESS_UNREAD if self._lent else INGRESS_TUNNEL if head.upgrade else INGRESS_SLOW
         if self.fallback is None:
             self.fallback = front._make_fallback(self)
             self.fallback.connection_made(self.transport)
         if not self._body_done and self.state == INGRESS_SLOW:
             front.limits.body_stall.arm(self)
-        self.fallback.data_received(head.raw)
+        self.fallback.head_received(head)
 
     cdef bint _take_body(self) except -1:
         """Consume bytes of a body of known length."""
@@ -168,28 +166,34 @@ cdef class Ingress(Answering):
         cdef const char* text = PyBytes_AS_STRING(self._rest)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(self._rest), begin = self._at
         cdef Step got
+        cdef bytes data
         cdef IngressState state = self.state
         self.chunks.position = self._at
         while True:
             got = self.chunks.step(text, size)
             self._at = self.chunks.position
             if got == STEP_DATA:
-                if state == INGRESS_SLOW:
+                if state == INGRESS_SLOW and not self._lent:
                     self.front.limits.body_stall.arm(self)
-                else:
-                    self._body_piece(text[self.chunks.piece:self.chunks.piece + self.chunks.piece_size])
-                    if self.state != state:                      # it was too large
-                        return True
+                    continue
+                data = text[self.chunks.piece:self.chunks.piece + self.chunks.piece_size]
+                self._body_piece(data if state != INGRESS_SLOW else b"%x\r\n%b\r\n" % (len(data), data))
+                if self.state != state:                          # it was too large
+                    return True
                 continue
             if got == STEP_BAD:
-                if state == INGRESS_SLOW:
+                if state == INGRESS_SLOW and self.exchange is None:
                     self._refused_slow()
                 else:
                     self.front.counts.refused += 1
                     self._body_failed(BODY_MALFORMED)
                 return False
             if state == INGRESS_SLOW:
-                self.fallback.data_received(text[begin:self._at])
+                # What is lent has no extensions and trailers: there may be no two opinions of its framing.
+                if not self._lent:
+                    self.fallback.data_received(text[begin:self._at])
+                elif got == STEP_END:
+                    self.fallback.data_received(b"0\r\n\r\n")
             if got == STEP_END:
                 self._body_complete()
             return True
@@ -226,6 +230,8 @@ cdef class Ingress(Answering):
         if self.state == INGRESS_SLOW:
             if self._answer_done:
                 self._next_message()
+            elif self._lent:
+                self.state = INGRESS_RUNNING
             return
         if self.state == INGRESS_PIPE:
             self.state = INGRESS_RUNNING
@@ -241,52 +247,21 @@ cdef class Ingress(Answering):
         else:
             body = b"".join(self._pieces)
         self._pieces = None
+        self._body_arrived(body)
+
+    cdef void _body_arrived(self, bytes body) except *:
         self.state = INGRESS_RUNNING
-        x.body_arrived(body, BODY_COMPLETE)
+        self.exchange.body_arrived(body, BODY_COMPLETE)
 
     cdef void _body_failed(self, int how) except *:
         """The body will not be read to its end: the connection closes after the answer."""
         self._keep = False
         self._pieces = None
         self.disarm()
-        if self.state == INGRESS_COLLECT or self.state == INGRESS_PIPE:
+        if self.state == INGRESS_COLLECT or self.state == INGRESS_PIPE or self.state == INGRESS_SLOW:
             self.state = INGRESS_UNREAD
         if self.exchange is not None:
             self.exchange.body_failed(how)
-
-    # ---- a large body, received into the buffer it is sent from
-
-    cdef void _receive_in_place(self) except *:
-        cdef Py_ssize_t at = 0
-        self._body = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>(self._have + self._left))
-        if self._pieces is not None:
-            for piece in self._pieces:
-                memcpy(PyBytes_AS_STRING(self._body) + at, PyBytes_AS_STRING(piece), PyBytes_GET_SIZE(piece))
-                at += PyBytes_GET_SIZE(piece)
-            self._pieces = None
-        self.transport.pause_reading()
-        self.transport.set_protocol(_Receiver(self))
-        self._paused = False
-        self.transport.resume_reading()
-
-    cdef void _received_in_place(self, Py_ssize_t size) except *:
-        cdef bytes body
-        self._have += size
-        self._left -= size
-        if self._left:
-            self.front.limits.body_stall.arm(self)
-            return
-        self._leave_receiver()
-        body, self._body = self._body, None
-        self._body_done = True
-        self.disarm()
-        self.state = INGRESS_RUNNING
-        self.exchange.body_arrived(body, BODY_COMPLETE)
-
-    def _leave_receiver(self):
-        self.transport.pause_reading()
-        self.transport.set_protocol(self)
-        self.transport.resume_reading()
 
     # ---- what the listener asks for
 
@@ -341,16 +316,33 @@ cdef class Ingress(Answering):
         self._advance()
 
     cdef void pause_body(self) noexcept:
-        if self.state == INGRESS_PIPE and not self._paused:
+        if (self.state == INGRESS_PIPE or self.state == INGRESS_SLOW) and not self._paused:
             self._paused = True
             self.disarm()                                        # it is the worker that is slow
             self.transport.pause_reading()
 
     cdef void resume_body(self) noexcept:
-        if self.state == INGRESS_PIPE and self._paused:
+        if (self.state == INGRESS_PIPE or self.state == INGRESS_SLOW) and self._paused:
             self._paused = False
             self.front.limits.body_stall.arm(self)
             self.transport.resume_reading()
+
+    # ---- a message that is lent: aiohttp has it, and its exchange a reply of its own
+
+    @property
+    def lends(self):
+        """Does aiohttp have the message so that an exchange is begun for it?"""
+        return self._lent and self.state == INGRESS_UNREAD
+
+    cdef void lend_body(self) except *:
+        """Let aiohttp have the body, as it comes."""
+        if self.head.expects_continue and (self._rest is None or self._at >= PyBytes_GET_SIZE(self._rest)):
+            self.raw(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._flush_now()
+        self.state = INGRESS_SLOW
+        self.front.limits.body_stall.arm(self)
+        self._read_again()
+        self._advance()
 
     # ---- the end of a message
 
@@ -375,6 +367,8 @@ cdef class Ingress(Answering):
     cdef void _skip_body(self) noexcept:
         if self.state == INGRESS_UNREAD and self._keep and not self.head.chunked and self._rest is not None \
                 and PyBytes_GET_SIZE(self._rest) - self._at >= self._left:
+            if self._lent:
+                self.fallback.data_received(self._rest[self._at:self._at + <Py_ssize_t>self._left])
             self._at += <Py_ssize_t>self._left
             self._left = 0
             self._body_done = True
@@ -436,9 +430,7 @@ cdef class Ingress(Answering):
             return
         self.state = INGRESS_LINGER
         self.front.limits.linger.arm(self)
-        if self._body is not None:
-            self._body = None
-            self._leave_receiver()
+        self._give_up_in_place()
         self._read_again()
         self.transport.write_eof()
 
@@ -466,7 +458,10 @@ cdef class Ingress(Answering):
         fallback.connection_lost(None)
 
     def fallback_done(self, bint keep):
-        """aiohttp has written its answer to the message it was given; unless `keep` it closes next."""
+        """aiohttp has written its answer to the message it was given. Unless `keep` it closes next, but for
+        True: then it is the ingress that closes."""
+        if self._lent:
+            return self._lent_done(keep)
         if not keep:
             self._keep = False
             if self._body_done:
@@ -478,6 +473,20 @@ cdef class Ingress(Answering):
             self._answer_done = True
             if self._body_done:
                 self._next_message()
+        return False
+
+    cdef bint _lent_done(self, bint keep) except -1:
+        if self.state == INGRESS_CLOSED:
+            return True
+        self._answer_done = True
+        if self._body_done and keep:
+            self._next_message()
+        elif self._keep and keep and not self.head.expects_continue:
+            self.lend_body()                                     # it was answered without its exchange
+        else:
+            self._close_gently(not self._body_done)
+            return True
+        return False
 
     cdef bint _client_reads(self) except -1:
         """Is an answer still on its way, and has the client taken some of it since it was last asked?"""
@@ -494,10 +503,8 @@ cdef class Ingress(Answering):
                 self.cut()
             else:
                 which.arm(self)
-        elif which is self.front.limits.body_stall and self.state != INGRESS_SLOW:
-            if self._body is not None:
-                self._body = None
-                self._leave_receiver()
+        elif which is self.front.limits.body_stall and (self.state != INGRESS_SLOW or self.exchange is not None):
+            self._give_up_in_place()
             self._body_failed(BODY_STALLED)
         elif which is not self.front.limits.header_read and self._client_reads() and (
                 self.state != INGRESS_SLOW or which is self.front.limits.idle):
@@ -521,10 +528,9 @@ cdef class Ingress(Answering):
         self._advance()
 
     def eof_received(self):
-        if self.state == INGRESS_COLLECT or self.state == INGRESS_PIPE:
-            if self._body is not None:
-                self._body = None
-                self._leave_receiver()
+        if self.state == INGRESS_COLLECT or self.state == INGRESS_PIPE or (
+                self.state == INGRESS_SLOW and self.exchange is not None):
+            self._give_up_in_place()
             self._body_failed(BODY_ABORTED)
             return True
         return False
@@ -566,32 +572,3 @@ cdef class Ingress(Answering):
             self.fallback.resume_writing()
         if self.state == INGRESS_HEAD:
             self._read_on()
-
-
-@cython.final
-cdef class _Receiver:
-    """Stands in as the transport's protocol while a large body comes in, so that the kernel writes
-    it where it is sent from."""
-    cdef Ingress ingress
-
-    def __init__(self, Ingress ingress):
-        self.ingress = ingress
-
-    def get_buffer(self, Py_ssize_t hint):
-        cdef Ingress ingress = self.ingress
-        return PyMemoryView_FromMemory(PyBytes_AS_STRING(ingress._body) + ingress._have, ingress._left, PyBUF_WRITE)
-
-    def buffer_updated(self, Py_ssize_t size):
-        self.ingress._received_in_place(size)
-
-    def eof_received(self):
-        return self.ingress.eof_received()
-
-    def connection_lost(self, error):
-        self.ingress.connection_lost(error)
-
-    def pause_writing(self):
-        self.ingress.pause_writing()
-
-    def resume_writing(self):
-        self.ingress.resume_writing()

@@ -1,25 +1,11 @@
-from collections.abc import Iterator
 from typing import final
 
+from smg._fast.jsonfound import Found
 from smg._fast.jsonshape import Shapes
-from smg._fast.jsonspan import Members
 
 class Mismatch(ValueError):
     position: int
     def __init__(self, message: str, position: int) -> None: ...
-
-@final
-class Found(Members):
-    @property
-    def present(self) -> int: ...
-    @property
-    def marked(self) -> int: ...
-    @property
-    def breached(self) -> int: ...
-    def breaches(self) -> list[tuple[int, int, int, int]]: ...
-    def place(self, slot: int) -> tuple[int, int, int, int] | None: ...
-    def value(self, slot: int) -> bytes | None: ...
-    def marks(self, kind: int) -> Iterator[tuple[int, int, int, int, int, int]]: ...
 
 @final
 class Checker(Shapes):

@@ -6,15 +6,16 @@ without the interpreter.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
-from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from libc.stdint cimport int16_t, uint64_t
 from libc.stdlib cimport strtod
 from libc.string cimport memcmp, memset
 
+from smg._fast.jsonfound cimport Found, Mark
 from smg._fast.jsonscan cimport (
     DEEPEST,
     Scan,
     fits_64_bits,
+    plain_char,
     scan_colon,
     scan_end,
     scan_key,
@@ -42,9 +43,9 @@ from smg._fast.jsonshape cimport (
     is_name,
     member_index,
 )
-from smg._fast.jsonspan cimport Member, Members
+from smg._fast.jsonspan cimport Member, text_of
 
-from smg._fast.jsonspan import JsonError, unescape
+from smg._fast.jsonspan import JsonError
 
 cdef enum:
     _LARGE = 1 << 16       # bytes from which the interpreter is let go while they are read
@@ -59,12 +60,6 @@ cdef enum _Fault:
     _CHOICE
     _WIDTH
     _MEMORY
-
-cdef struct Mark:
-    int kind
-    Py_ssize_t item        # index of the element of the outermost list it is in
-    Py_ssize_t holder      # where its object begins
-    Member member          # all zero for a mark of an object
 
 cdef struct Step:          # of the path to where the check stands
     Py_ssize_t name        # of a member's opening quote; -1 for an element
@@ -101,100 +96,14 @@ class Mismatch(ValueError):
         self.position = position
 
 
-@cython.final
-cdef class Found(Members):
-    """What a check has found: the members of the outermost object, known ones by slot."""
-    cdef uint64_t _present
-    cdef uint64_t _breached
-    cdef uint64_t _marked
-    cdef int16_t _places[SLOTS]
-    cdef Mark* _marks
-    cdef Py_ssize_t _mark_count
-    cdef Py_ssize_t _mark_room
-    cdef list _breaches
-
-    def __dealloc__(self):
-        PyMem_RawFree(self._marks)
-
-    cdef int _add_mark(self, const Mark* mark) noexcept nogil:
-        cdef Mark* grown
-        if self._mark_count == self._mark_room:
-            grown = <Mark*>PyMem_RawRealloc(self._marks, (self._mark_room * 2 + 8) * sizeof(Mark))
-            if grown == NULL:
-                return -1
-            self._mark_room = self._mark_room * 2 + 8
-            self._marks = grown
-        self._marks[self._mark_count] = mark[0]
-        self._mark_count += 1
-        self._marked |= <uint64_t>1 << mark.kind
-        return 0
-
-    @property
-    def present(self):
-        """Bits of the slots whose members are there and not null."""
-        return self._present
-
-    @property
-    def marked(self):
-        """Bits of the marks that were met."""
-        return self._marked
-
-    @property
-    def breached(self):
-        """Bits of the slots in which a value breaks a bound."""
-        return self._breached
-
-    def breaches(self):
-        """The first value that breaks a bound of each such slot: (slot, its start, its end, item)."""
-        return self._breaches
-
-    def place(self, int slot):
-        """(key, end of key, value, end of value) of a known member that is there, null or not; else None."""
-        cdef const Member* one
-        if self._places[slot] < 0:
-            return None
-        one = &self._list[self._places[slot]]
-        return one.key, one.key_end, one.value, one.value_end
-
-    def value(self, int slot):
-        """A known member's value as written; None when it is absent."""
-        cdef const Member* one
-        if self._places[slot] < 0:
-            return None
-        one = &self._list[self._places[slot]]
-        return self.text[one.value:one.value_end]
-
-    def marks(self, int kind):
-        """Give (item, start of its object, key, end of key, value, end of value) of the marks of a kind."""
-        cdef Py_ssize_t i
-        cdef Mark one
-        for i in range(self._mark_count):
-            one = self._marks[i]
-            if one.kind == kind:
-                yield (one.item, one.holder, one.member.key, one.member.key_end, one.member.value,
-                       one.member.value_end)
-
-
 cdef Py_ssize_t _plain(const char* at, Py_ssize_t size, char* target) noexcept nogil:
-    """A name with escapes, resolved; -1 when it is longer than any known one. Only ASCII matters."""
-    cdef Py_ssize_t i = 0, length = 0
-    cdef int code, digit
-    while i < size:
-        if length == LONGEST_NAME:
+    """A name with escapes, resolved into room for LONGEST_NAME + 4; -1 when it is longer than any known one."""
+    cdef const char* end = at + size
+    cdef Py_ssize_t length = 0
+    while at < end:
+        if length > LONGEST_NAME:
             return -1
-        if at[i] != 92:
-            target[length] = at[i]
-            i += 1
-        elif at[i + 1] == 117:
-            code = 0
-            for digit in range(2, 6):
-                code = code * 16 + (at[i + digit] & 15) + (9 if at[i + digit] > 57 else 0)
-            target[length] = <char>code if 0 < code < 128 else <char>-1     # -1 is in no name
-            i += 6
-        else:
-            target[length] = at[i + 1] if at[i + 1] == 34 or at[i + 1] == 92 or at[i + 1] == 47 else <char>-1
-            i += 2
-        length += 1
+        length += plain_char(&at, target + length)
     return length
 
 
@@ -244,7 +153,7 @@ cdef int _check_number(Walk* w, int index) noexcept nogil:
 
 cdef int _chosen(Walk* w, const char* begin, int first, int count) noexcept nogil:
     """Index among `count` names from `first` of the string that ended at `at`, or -1."""
-    cdef char buffer[LONGEST_NAME]
+    cdef char buffer[LONGEST_NAME + 4]
     cdef const char* text = begin + 1
     cdef Py_ssize_t size = w.scan.at - begin - 2
     cdef int i
@@ -307,12 +216,16 @@ cdef int _check_list(Walk* w, Found found, int index, int depth) noexcept nogil:
 
 
 cdef int _pick_variant(Walk* w, int index, int depth) noexcept nogil:
-    """The shape of the object at `at` by the value of its tag; -1 after a failure."""
+    """The shape of the object at `at` by the value of its tag; -1 after a failure.
+
+    Stays behind the tag when that is the first member, so that it need not be read again, else at the object.
+    """
     cdef const Shape* shape = &w.shapes[index]
     cdef const char* begin = w.scan.at
     cdef const char* value
     cdef const char* key
     cdef int more = scan_open(&w.scan), chosen
+    cdef bint is_first = depth > 0
     while more > 0:
         key = w.scan.at
         if scan_key(&w.scan) < 0:
@@ -324,6 +237,7 @@ cdef int _pick_variant(Walk* w, int index, int depth) noexcept nogil:
         if chosen < 0:
             if scan_value(&w.scan, depth + 1) < 0:
                 return _syntax(w)
+            is_first = False
         elif value >= w.scan.end or value[0] != 34:
             if scan_value(&w.scan, depth + 1) < 0:
                 return _syntax(w)
@@ -334,7 +248,8 @@ cdef int _pick_variant(Walk* w, int index, int depth) noexcept nogil:
             chosen = _chosen(w, value, shape.names + shape.members, shape.variants)
             if chosen < 0:
                 return _fail(w, _CHOICE, value, index, &w.names[shape.tag])
-            w.scan.at = begin
+            if not is_first:
+                w.scan.at = begin
             return w.names[chosen].shape
         more = scan_next(&w.scan, 123)
     if more < 0:
@@ -355,15 +270,17 @@ cdef int _check_object(Walk* w, Found found, int index, int depth) noexcept nogi
         if index < 0:
             return -1
         shape = &w.shapes[index]
+        if w.scan.at > begin:
+            seen = <uint64_t>1 << w.names[shape.names].slot     # a tag is its variant's first member
     elif depth and not shape.members and shape.values < 0:
         w.kind = IS_OBJECT
         return 0 if scan_value(&w.scan, depth) == 0 else _syntax(w)
     if shape.mark:
         memset(&mark, 0, sizeof(Mark))
         mark.kind, mark.item, mark.holder = shape.mark, w.item, begin - w.scan.text
-        if found._add_mark(&mark) < 0:
+        if found.add_mark(&mark) < 0:
             return _fail(w, _MEMORY, begin, index, NULL)
-    more = scan_open(&w.scan)
+    more = scan_open(&w.scan) if w.scan.at == begin else scan_next(&w.scan, 123)
     w.path[w.steps].name, w.path[w.steps].place = 0, 0     # no member yet
     w.steps += 1
     while more > 0:
@@ -384,7 +301,7 @@ cdef int _check_object(Walk* w, Found found, int index, int depth) noexcept nogi
 cdef int _check_member(Walk* w, Found found, const Shape* shape, Py_ssize_t holder, uint64_t* seen,
                        int depth) noexcept nogil:
     """Over one member of an object."""
-    cdef char buffer[LONGEST_NAME]
+    cdef char buffer[LONGEST_NAME + 4]
     cdef const char* begin = w.scan.at
     cdef const char* text = begin + 1
     cdef const Name* name = NULL
@@ -443,7 +360,7 @@ cdef int _note(Walk* w, Found found, const Name* name, const Member* one, Py_ssi
     ):
         return 0
     mark.kind, mark.item, mark.holder, mark.member = name.mark, w.item, holder, one[0]
-    return 0 if found._add_mark(&mark) == 0 else _fail(w, _MEMORY, w.scan.at, 0, NULL)
+    return 0 if found.add_mark(&mark) == 0 else _fail(w, _MEMORY, w.scan.at, 0, NULL)
 
 
 cdef int _check_value(Walk* w, Found found, int index, int depth) noexcept nogil:
@@ -508,7 +425,6 @@ cdef class Checker(Shapes):
     cdef Found _begin(self, Walk* w, bytes text, Py_ssize_t start, Py_ssize_t end):
         cdef Found found = Found.__new__(Found)
         found.text = text
-        memset(found._places, 255, sizeof(found._places))
         w.scan.text = PyBytes_AS_STRING(text)
         w.scan.at, w.scan.end = w.scan.text + start, w.scan.text + end
         w.scan.problem = NULL
@@ -571,7 +487,7 @@ cdef str _kind_at(const Walk* w):
 cdef str _shown(bytes text, Py_ssize_t start, Py_ssize_t end):
     """A string of the client's in a message, cut when it is long."""
     if end - start <= _LONGEST_SHOWN:
-        return unescape(text[start:end]).decode()
+        return text_of(text, start, end).decode()
     return text[start + 1:start + _LONGEST_SHOWN].decode(errors="replace") + "…"
 
 

@@ -324,3 +324,39 @@ cdef inline int scan_end(Scan* s) noexcept nogil:
     if s.at < s.end:
         return failed(s, "trailing characters")
     return 0
+
+
+cdef inline int plain_char(const char** at, char* out) noexcept nogil:
+    """Over one byte or escape of a string that has been scanned; how many bytes of UTF-8 it stands for."""
+    cdef int code
+    cdef char c = at[0][0]
+    if c != 92:
+        out[0] = c
+        at[0] += 1
+        return 1
+    c = at[0][1]
+    if c != 117:
+        out[0] = 8 if c == 98 else 12 if c == 102 else 10 if c == 110 else 13 if c == 114 else 9 if c == 116 else c
+        at[0] += 2
+        return 1
+    code = smg_hex4(at[0] + 2)
+    at[0] += 6
+    if code < 0x80:
+        out[0] = <char>code
+        return 1
+    if code < 0x800:
+        out[0] = <char>(0xC0 | code >> 6)
+        out[1] = <char>(0x80 | (code & 0x3F))
+        return 2
+    if not 0xD800 <= code <= 0xDBFF:
+        out[0] = <char>(0xE0 | code >> 12)
+        out[1] = <char>(0x80 | (code >> 6 & 0x3F))
+        out[2] = <char>(0x80 | (code & 0x3F))
+        return 3
+    code = 0x10000 + ((code - 0xD800) << 10) + smg_hex4(at[0] + 2) - 0xDC00
+    at[0] += 6
+    out[0] = <char>(0xF0 | code >> 18)
+    out[1] = <char>(0x80 | (code >> 12 & 0x3F))
+    out[2] = <char>(0x80 | (code >> 6 & 0x3F))
+    out[3] = <char>(0x80 | (code & 0x3F))
+    return 4

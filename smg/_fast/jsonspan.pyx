@@ -1,16 +1,13 @@
-"""The spans of an object's members and of an array's elements, and edits by span.
-
-A worker gets the client's own bytes; what has to change is cut out by span and replaced, so that
-number spelling, key order, white space and unknown members stay as they were sent.
-"""
+"""The spans of an object's members and of an array's elements; jsonedit.pyx makes edits of them."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
-from libc.stdlib cimport qsort
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
+from smg._fast.jsonedit cimport LARGE, Edits, free_memory
 from smg._fast.jsonscan cimport (
     DEEPEST,
     Scan,
+    plain_char,
     scan_colon,
     scan_end,
     scan_key,
@@ -21,11 +18,10 @@ from smg._fast.jsonscan cimport (
 )
 
 MAX_DEPTH = DEEPEST
-Edit = tuple[int, int, bytes]     # start, end, what stands there instead
 
 cdef enum:
-    _LARGE = 1 << 16       # bytes from which the interpreter is let go while they are read or copied
-    _BREATH = 1 << 12      # edits after which it is let go while they are listed
+    _MOST_NAMES = 8        # that one call takes out
+    _MANY = 1000           # members from which the interpreter is let go while they are searched
 
 
 class JsonError(ValueError):
@@ -40,7 +36,7 @@ cdef class Members:
     """The members of a JSON object, in order, by their spans in `text`."""
 
     def __dealloc__(self):
-        PyMem_RawFree(self._list)
+        free_memory(self._list, self._room * <Py_ssize_t>sizeof(Member))
 
     cdef int _add(self, const Member* member) noexcept nogil:
         cdef Member* grown
@@ -54,23 +50,31 @@ cdef class Members:
         self._count += 1
         return 0
 
-    cdef bint _is_named(self, Py_ssize_t index, bytes name) except -1:
+    cdef bint _is_named(self, const char* text, Py_ssize_t index, const Text* name) noexcept nogil:
         cdef const Member* one = &self._list[index]
+        cdef const char* written = text + one.key + 1
         cdef Py_ssize_t size = one.key_end - one.key - 2
         if one.escaped:
-            return unescape(self.text[one.key:one.key_end]) == name
-        return size == PyBytes_GET_SIZE(name) and memcmp(
-            PyBytes_AS_STRING(self.text) + one.key + 1, PyBytes_AS_STRING(name), size
-        ) == 0
+            return _reads_as(written, size, name)
+        return size == name.size and memcmp(written, name.at, size) == 0
 
     cdef Py_ssize_t _find(self, bytes name) except -2:
         """Index of the last member of that name (a repeated key keeps its last value), or -1."""
-        cdef Py_ssize_t i = self._count
-        while i > 0:
+        cdef const char* text = PyBytes_AS_STRING(self.text)
+        cdef Text wanted
+        cdef Py_ssize_t found
+        wanted.at, wanted.size = PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
+        if self._count < _MANY:
+            return self._last(text, &wanted)
+        with nogil:
+            found = self._last(text, &wanted)
+        return found
+
+    cdef Py_ssize_t _last(self, const char* text, const Text* name) noexcept nogil:
+        cdef Py_ssize_t i = self._count - 1
+        while i >= 0 and not self._is_named(text, i, name):
             i -= 1
-            if self._is_named(i, name):
-                return i
-        return -1
+        return i
 
     def __len__(self):
         return self._count
@@ -79,9 +83,67 @@ cdef class Members:
         return self._find(name) >= 0
 
     def names(self):
-        """The names in order, escapes resolved."""
+        """Give the names in order, escapes resolved."""
         cdef Py_ssize_t i
-        return [unescape(self.text[self._list[i].key:self._list[i].key_end]) for i in range(self._count)]
+        for i in range(self._count):
+            yield text_of(self.text, self._list[i].key, self._list[i].key_end)
+
+    def values(self):
+        """Give the spans of the values in order."""
+        cdef Py_ssize_t i
+        for i in range(self._count):
+            yield self._list[i].value, self._list[i].value_end
+
+    def known(self, tuple names not None):
+        """Give (number of its name, start of the value, its end) of each member of those names, eight at most, in
+        order, and of the first of all others (-1, start of the name, its end)."""
+        cdef Py_ssize_t i = -1
+        cdef int number
+        cdef bint others = False
+        while True:
+            i = self._next(i + 1, names, others)
+            if i == self._count:
+                return
+            number = self._number(i, names)
+            if number >= 0:
+                yield number, self._list[i].value, self._list[i].value_end
+            else:
+                others = True
+                yield number, self._list[i].key, self._list[i].key_end
+
+    cdef int _number(self, Py_ssize_t i, tuple names) except -2:
+        """Which of the names a member has, or -1."""
+        cdef Text name
+        cdef int number = 0
+        for one in names:
+            name.at, name.size = PyBytes_AS_STRING(one), PyBytes_GET_SIZE(one)
+            if self._is_named(PyBytes_AS_STRING(self.text), i, &name):
+                return number
+            number += 1
+        return -1
+
+    cdef Py_ssize_t _next(self, Py_ssize_t i, tuple names, bint others) except -1:
+        """Index of the next member of one of the names, from `i` on; only until `others` of any name."""
+        cdef const char* text = PyBytes_AS_STRING(self.text)
+        cdef Text wanted[_MOST_NAMES]
+        cdef int count = 0, j
+        if not others:
+            return i
+        for name in names:
+            if count == _MOST_NAMES:
+                raise ValueError("too many names")
+            wanted[count].at, wanted[count].size = PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
+            count += 1
+        with nogil:
+            while i < self._count:
+                for j in range(count):
+                    if self._is_named(text, i, &wanted[j]):
+                        break
+                else:
+                    i += 1
+                    continue
+                break
+        return i
 
     def raw(self, bytes name):
         """A member's value as written, or None."""
@@ -97,33 +159,60 @@ cdef class Members:
 
     def replace(self, bytes name, bytes value):
         """`text` with the value of every member of that name replaced. Raises KeyError."""
+        cdef Edits edits = Edits(self.text)
+        cdef Text wanted
         cdef Py_ssize_t i
-        cdef list edits = [
-            (self._list[i].value, self._list[i].value_end, value)
-            for i in range(self._count) if self._is_named(i, name)
-        ]
-        if not edits:
+        wanted.at, wanted.size = PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
+        for i in range(self._count):
+            if self._is_named(PyBytes_AS_STRING(self.text), i, &wanted):
+                edits.put(self._list[i].value, self._list[i].value_end, value)
+        if not len(edits):
             raise KeyError(name)
-        return splice(self.text, edits)
+        return edits.apply()
 
-    def removals(self, *names):
-        """The edits that take every member of those names out, with the commas that go with them."""
-        cdef Py_ssize_t i, last = self._count - 1
+    def removal(self, bytes name):
+        """The span to take out for the last member of that name, its comma included; None when there is none."""
+        cdef Py_ssize_t i = self._find(name)
+        if i < 0:
+            return None
+        if i > 0:
+            return self._list[i - 1].value_end, self._list[i].value_end
+        return self._list[i].key, self._list[i + 1].key if self._count > 1 else self._list[i].value_end
+
+    def remove(self, Edits edits not None, *names):
+        """Plan to take every member of those names out, with the commas that go with them; eight names at most."""
+        cdef const char* text = PyBytes_AS_STRING(self.text)
+        cdef Text gone[_MOST_NAMES]
+        cdef int count = 0, ended
+        for name in names:
+            if count == _MOST_NAMES:
+                raise ValueError("too many names")
+            gone[count].at, gone[count].size = PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
+            count += 1
+        with nogil:
+            ended = self._remove(text, edits, gone, count)
+        if ended < 0:
+            raise MemoryError
+
+    cdef int _remove(self, const char* text, Edits edits, const Text* names, int count) noexcept nogil:
+        cdef Py_ssize_t i, start, end, last = self._count - 1
         cdef bint leading = True, gone
-        cdef list edits = []
+        cdef int j
         for i in range(self._count):
             gone = False
-            for name in names:
-                gone = gone or self._is_named(i, name)
+            for j in range(count):
+                gone = gone or self._is_named(text, i, &names[j])
             if not gone:
                 leading = False
-            elif not leading:
-                edits.append((self._list[i - 1].value_end, self._list[i].value_end, b""))
+                continue
+            start, end = self._list[i].key, self._list[i].value_end
+            if not leading:
+                start = self._list[i - 1].value_end
             elif i < last:
-                edits.append((self._list[i].key, self._list[i + 1].key, b""))
-            else:
-                edits.append((self._list[i].key, self._list[i].value_end, b""))
-        return edits
+                end = self._list[i + 1].key
+            if edits.add(start, end, "", 0) < 0:
+                return -1
+        return 0
 
     def addition(self, bytes added):
         """The edit that puts `added` (members without braces) behind the last member."""
@@ -132,12 +221,108 @@ cdef class Members:
         return self._list[self._count - 1].value_end, self._list[self._count - 1].value_end, b"," + added
 
 
-cpdef bytes unescape(bytes quoted):
+cdef bint _reads_as(const char* at, Py_ssize_t size, const Text* name) noexcept nogil:
+    """Is a name that is written with escapes that one?"""
+    cdef const char* end = at + size
+    cdef char resolved[4]
+    cdef Py_ssize_t done = 0
+    cdef int width
+    while at < end:
+        width = plain_char(&at, resolved)
+        if done + width > name.size or memcmp(name.at + done, resolved, width) != 0:
+            return False
+        done += width
+    return done == name.size
+
+
+cdef Py_ssize_t _resolve(const char* at, Py_ssize_t size, char* target) noexcept nogil:
+    """Write what a string says, which is never longer than it is written; how long it is."""
+    cdef const char* end = at + size
+    cdef const char* escape
+    cdef char* begin = target
+    while at < end:
+        escape = <const char*>memchr(at, 92, end - at)
+        if escape == NULL:
+            escape = end
+        memcpy(target, at, escape - at)
+        target += escape - at
+        at = escape
+        if at < end:
+            target += plain_char(&at, target)
+    return target - begin
+
+
+cpdef bytes text_of(bytes text, Py_ssize_t start, Py_ssize_t end):
+    """The UTF-8 text of the JSON string at a span that has its quotes."""
+    cdef Py_ssize_t size = end - start - 2
+    cdef const char* at
+    cdef char* room
+    if not 0 <= start <= end - 2 or end > PyBytes_GET_SIZE(text):
+        raise ValueError("outside of the text")
+    at = PyBytes_AS_STRING(text) + start + 1
+    if size < LARGE:
+        if memchr(at, 92, size) == NULL:
+            return at[:size]
+        room = <char*>PyMem_RawMalloc(size)
+        try:
+            return room[:_resolve(at, size, room)]
+        finally:
+            PyMem_RawFree(room)
+    return _large_text(at, size)
+
+
+cdef bytes _large_text(const char* at, Py_ssize_t size):
+    cdef Py_ssize_t length
+    cdef char* room
+    cdef char* target
+    cdef bytes result
+    with nogil:
+        room = <char*>PyMem_RawMalloc(size)
+        length = _resolve(at, size, room) if room != NULL else 0
+    if room == NULL:
+        raise MemoryError
+    result = PyBytes_FromStringAndSize(NULL, length)
+    target = PyBytes_AS_STRING(result)
+    with nogil:
+        memcpy(target, room, length)
+        PyMem_RawFree(room)
+    return result
+
+
+cdef int _scan_object(Scan* s) noexcept nogil:
+    skip_blanks(s)
+    if s.at >= s.end or s.at[0] != 123 or scan_value(s, 0) < 0:
+        return -1
+    return scan_end(s)
+
+
+def says_object(bytes text not None, Py_ssize_t start, Py_ssize_t end):
+    """Is what the JSON string at a span says a JSON object itself?"""
+    cdef Scan s
+    cdef const char* at
+    cdef char* room
+    cdef Py_ssize_t size
+    cdef int ended = -1
+    if not 0 <= start <= end - 2 or end > PyBytes_GET_SIZE(text):
+        raise ValueError("outside of the text")
+    at = PyBytes_AS_STRING(text) + start + 1
+    with nogil:
+        room = <char*>PyMem_RawMalloc(end - start)
+        if room != NULL:
+            size = _resolve(at, end - start - 2, room)
+            room[size] = 0
+            s.text = s.at = room
+            s.end = room + size
+            ended = _scan_object(&s)
+            PyMem_RawFree(room)
+    if room == NULL:
+        raise MemoryError
+    return ended == 0
+
+
+def unescape(bytes quoted not None):
     """The UTF-8 text of a valid JSON string with its quotes."""
-    if b"\\" not in quoted:
-        return quoted[1:len(quoted) - 1]
-    import json
-    return json.loads(quoted).encode("utf-8")
+    return text_of(quoted, 0, PyBytes_GET_SIZE(quoted))
 
 
 cdef int _scan_members(Scan* s, Members found, int depth) noexcept nogil:
@@ -180,7 +365,7 @@ def members(bytes text):
     found.text = text
     skip_blanks(&s)
     is_object = s.at < s.end and s.at[0] == 123
-    if len(text) < _LARGE:
+    if len(text) < LARGE:
         ended = _scan_members(&s, found, 0) if is_object else scan_value(&s, 0)
     else:
         with nogil:
@@ -224,80 +409,3 @@ def elements(bytes text, Py_ssize_t start):
             more = scan_next(&s, 91)
     if more < 0:
         raise JsonError(s.problem.decode(), s.at - s.text)
-
-
-cdef struct _Edit:
-    Py_ssize_t start
-    Py_ssize_t end
-    Py_ssize_t order
-    const char* data
-    Py_ssize_t size
-
-
-cdef int _by_place(const void* left, const void* right) noexcept nogil:
-    cdef const _Edit* a = <const _Edit*>left
-    cdef const _Edit* b = <const _Edit*>right
-    if a.start != b.start:
-        return -1 if a.start < b.start else 1
-    return -1 if a.order < b.order else 1
-
-
-cdef Py_ssize_t _spliced_size(const _Edit* edits, Py_ssize_t count, Py_ssize_t length) noexcept nogil:
-    """Length of the edited text, -1 when edits overlap or leave the text."""
-    cdef Py_ssize_t i, at = 0, size = length
-    for i in range(count):
-        if edits[i].start < at or edits[i].end < edits[i].start or edits[i].end > length:
-            return -1
-        at = edits[i].end
-        size += edits[i].size - (edits[i].end - edits[i].start)
-    return size
-
-
-cdef void _copy_spliced(const char* source, Py_ssize_t length, const _Edit* edits, Py_ssize_t count,
-                        char* target) noexcept nogil:
-    cdef Py_ssize_t i, at = 0
-    for i in range(count):
-        memcpy(target, source + at, edits[i].start - at)
-        target += edits[i].start - at
-        memcpy(target, edits[i].data, edits[i].size)
-        target += edits[i].size
-        at = edits[i].end
-    memcpy(target, source + at, length - at)
-
-
-def splice(bytes text, list edits):
-    """`text` with the spans of `edits`, (start, end, bytes) in any order, replaced.
-
-    Edits at the same place come in the order given. Raises ValueError when edits overlap.
-    """
-    cdef Py_ssize_t count = len(edits), length = len(text), size, i
-    cdef bytes new, result
-    cdef const char* source
-    cdef char* target
-    cdef _Edit* sorted_edits = <_Edit*>PyMem_RawMalloc((count + 1) * sizeof(_Edit))
-    if sorted_edits == NULL:
-        raise MemoryError
-    try:
-        for i in range(count):
-            sorted_edits[i].start, sorted_edits[i].end, new = edits[i]
-            sorted_edits[i].order = i
-            sorted_edits[i].data = PyBytes_AS_STRING(new)
-            sorted_edits[i].size = len(new)
-            if i % _BREATH == _BREATH - 1:
-                with nogil:
-                    pass
-        with nogil:
-            qsort(sorted_edits, count, sizeof(_Edit), _by_place)
-            size = _spliced_size(sorted_edits, count, length)
-        if size < 0:
-            raise ValueError("edits overlap or leave the text")
-        result = PyBytes_FromStringAndSize(NULL, size)
-        source, target = PyBytes_AS_STRING(text), PyBytes_AS_STRING(result)
-        if size < _LARGE:
-            _copy_spliced(source, length, sorted_edits, count, target)
-        else:
-            with nogil:
-                _copy_spliced(source, length, sorted_edits, count, target)
-        return result
-    finally:
-        PyMem_RawFree(sorted_edits)

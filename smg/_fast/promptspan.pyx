@@ -8,9 +8,10 @@ from libc.string cimport memchr, memcmp
 
 cdef enum:
     _MAX_SPANS = 4096
+    _LARGE = 1 << 16       # bytes from which the interpreter is let go while they are read
 
 
-cdef const char* _string_end(const char* at, const char* end) noexcept:
+cdef const char* _string_end(const char* at, const char* end) noexcept nogil:
     """Behind the closing quote of the string whose opening quote is at `at`."""
     cdef const char* quote
     cdef const char* back
@@ -28,13 +29,13 @@ cdef const char* _string_end(const char* at, const char* end) noexcept:
     return end
 
 
-cdef const char* _blanks(const char* at, const char* end) noexcept:
+cdef const char* _blanks(const char* at, const char* end) noexcept nogil:
     while at < end and (at[0] == 32 or at[0] == 10 or at[0] == 13 or at[0] == 9):
         at += 1
     return at
 
 
-cdef const char* _value_end(const char* at, const char* end) noexcept:
+cdef const char* _value_end(const char* at, const char* end) noexcept nogil:
     """Behind the value that begins at `at`."""
     cdef int depth = 0
     while at < end:
@@ -57,12 +58,13 @@ cdef const char* _value_end(const char* at, const char* end) noexcept:
     return end
 
 
-cdef bint _is(const char* at, const char* end, const char* name, Py_ssize_t size) noexcept:
+cdef bint _is(const char* at, const char* end, const char* name, Py_ssize_t size) noexcept nogil:
     """Is the string at `at` that name, written without escapes?"""
     return end - at > size + 1 and memcmp(at + 1, name, size) == 0 and at[size + 1] == 34
 
 
-cdef Py_ssize_t _texts(const char* at, const char* end, const char* text, int64_t* spans, Py_ssize_t count) noexcept:
+cdef Py_ssize_t _texts(const char* at, const char* end, const char* text, int64_t* spans,
+                       Py_ssize_t count) noexcept nogil:
     """Spans of the message texts in the array at `at`: `content`, or the `text` of its parts."""
     cdef int depth = 0
     cdef bint wanted, is_content, in_content = False
@@ -99,52 +101,77 @@ cdef Py_ssize_t _texts(const char* at, const char* end, const char* text, int64_
     return count
 
 
-def prompt_spans(bytes body not None, bytes member not None):
-    """Spans of the prompt as int64 pairs (start, end), one after the other in a bytes object; None when
-    there is none. `member`: where the prompt stands; the texts of messages, any other value as a whole."""
-    cdef const char* text = PyBytes_AS_STRING(body)
-    cdef const char* end = text + PyBytes_GET_SIZE(body)
+cdef Py_ssize_t _find(const char* text, Py_ssize_t length, const char* member, Py_ssize_t size, bint in_messages,
+                      int64_t* spans) noexcept nogil:
+    """Write the spans of the prompt that is the member of that name; how many there are."""
+    cdef const char* end = text + length
     cdef const char* at = _blanks(text, end)
     cdef const char* stop
-    cdef int64_t spans[2 * _MAX_SPANS]
-    cdef Py_ssize_t count = 0, size = len(member)
+    cdef bint found
     if at >= end or at[0] != 123:
-        return None
+        return 0
     at += 1
     while at < end:
         at = _blanks(at, end)
         if at >= end or at[0] != 34:
-            return None
+            return 0
         stop = _string_end(at, end)
-        found = _is(at, end, PyBytes_AS_STRING(member), size)
+        found = _is(at, end, member, size)
         at = _blanks(stop, end)
         if at >= end or at[0] != 58:
-            return None
+            return 0
         at = _blanks(at + 1, end)
         if found:
             break
         at = _blanks(_value_end(at, end), end)
         if at >= end or at[0] != 44:
-            return None
+            return 0
         at += 1
     else:
-        return None
-    if at < end and at[0] == 91 and member == b"messages":
-        count = _texts(at, end, text, spans, 0)
+        return 0
+    if at < end and at[0] == 91 and in_messages:
+        return _texts(at, end, text, spans, 0)
+    stop = _value_end(at, end)
+    if stop - at == 4 and memcmp(at, b"null", 4) == 0:
+        return 0
+    if at < end and at[0] == 34:                                 # without its quotes: a longer text begins the same
+        at += 1
+        stop -= 1
+    spans[0] = at - text
+    spans[1] = stop - text
+    return 1 if stop > at else 0
+
+
+def prompt_spans(bytes body not None, bytes member not None):
+    """Spans of the prompt as int64 pairs (start, end), one after the other in a bytes object; None when
+    there is none. `member`: where the prompt stands; the texts of messages, any other value as a whole."""
+    cdef int64_t spans[2 * _MAX_SPANS]
+    cdef Py_ssize_t count, length = PyBytes_GET_SIZE(body), size = PyBytes_GET_SIZE(member)
+    cdef const char* text = PyBytes_AS_STRING(body)
+    cdef const char* name = PyBytes_AS_STRING(member)
+    cdef bint in_messages = member == b"messages"
+    if length < _LARGE:
+        count = _find(text, length, name, size, in_messages, spans)
     else:
-        stop = _value_end(at, end)
-        if stop - at == 4 and memcmp(at, b"null", 4) == 0:
-            return None
-        if at < end and at[0] == 34:                             # without its quotes: a longer text begins the same
-            at += 1
-            stop -= 1
-        if stop > at:
-            spans[0] = at - text
-            spans[1] = stop - text
-            count = 1
+        with nogil:
+            count = _find(text, length, name, size, in_messages, spans)
     if not count:
         return None
     return PyBytes_FromStringAndSize(<char*>spans, 2 * count * sizeof(int64_t))
+
+
+def first_spans(bytes spans not None, int64_t most):
+    """The spans of the first `most` bytes that they cover."""
+    cdef const int64_t* pairs = <const int64_t*>PyBytes_AS_STRING(spans)
+    cdef Py_ssize_t count = PyBytes_GET_SIZE(spans) // 16, i
+    cdef bytes cut
+    for i in range(count):
+        if pairs[2 * i + 1] - pairs[2 * i] > most:
+            cut = PyBytes_FromStringAndSize(<const char*>pairs, 16 * (i + 1))
+            (<int64_t*>PyBytes_AS_STRING(cut))[2 * i + 1] = pairs[2 * i] + most
+            return cut
+        most -= pairs[2 * i + 1] - pairs[2 * i]
+    return spans
 
 
 def spans_size(bytes spans not None):

@@ -1,6 +1,6 @@
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t
 
-from smg._fast.holders cimport Holders
+from smg._fast.index cimport Index
 from smg._fast.pool cimport Pool, Record, record
 
 
@@ -18,18 +18,10 @@ cdef struct Node:
     uint32_t page[64]
 
 
-cdef class TokenTree:
+cdef class TokenTree(Index):
     cdef readonly Py_ssize_t max_tokens
     cdef readonly Py_ssize_t tokens      # stored, each shared prefix once
-    cdef readonly bint sweeping          # workers were removed, and what they alone held is still there
-    cdef uint32_t _swept                 # nodes below this number have been looked at since
-    cdef uint64_t _retired[64]           # these workers
-    cdef Py_ssize_t _swept_by_insert
-    cdef int _evictions                  # for the present insert
-    cdef Pool _pool
-    cdef Holders _holders
 
-    cdef Py_ssize_t find_depths(self, const uint32_t* tokens, Py_ssize_t size, int* out, Py_ssize_t room) noexcept
     cdef Py_ssize_t find_best(self, const uint32_t* tokens, Py_ssize_t size, uint32_t* holders) noexcept
     cdef Py_ssize_t add(self, const uint32_t* tokens, Py_ssize_t size, uint32_t worker) noexcept
 
@@ -37,9 +29,6 @@ cdef class TokenTree:
     cdef void _attach(self, uint32_t number) noexcept
     cdef void _detach(self, uint32_t number) noexcept
     cdef void _evict(self, uint32_t number) noexcept
-    cdef void _sweep(self, Py_ssize_t count) noexcept
-    cdef bint _is_dead(self, uint32_t number) noexcept
-    cdef void _bury(self, uint32_t number) noexcept
     cdef bint _make_room(self, Py_ssize_t tokens, bint for_node, uint32_t at, uint32_t split) noexcept
     cdef uint32_t _split(self, uint32_t number, uint32_t size, uint32_t at) noexcept
     cdef void _merge(self, uint32_t upper, uint32_t lower) noexcept

@@ -4,26 +4,23 @@ A prefix is stored once, whoever holds it. A node is a page of up to 64 tokens a
 holders, who hold all above it too. Only `insert` counts as use, so that looking a prompt up and then sending it is
 one use. A node's parent is always used at least as lately as itself: what is evicted is a leaf.
 
-When a worker is removed, the sets forget it at once. The nodes that it alone held are dead then: nobody is led to
-them, a later insert may bring them to life again, and the others are dropped from their leaves up, a few by each
-insert. Below a dead node all are dead.
+Below a node that is dead, because the workers that held it were removed, all are dead; they are dropped from their
+leaves up. Whatever else an index of prefixes needs is in index.pyx.
 """
 cimport cython
-from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcpy, memmove
 
-from smg._fast.holders cimport EVERYBODY, NOBODY, WORKERS, Alive, Holders, alone
-from smg._fast.pool cimport FIRST, KEPT_HEAD, NEW_HEAD, Pool
-
-MAX_WORKERS = WORKERS
+from smg._fast.holders cimport EVERYBODY, NOBODY, alone
+from smg._fast.index cimport Index
+from smg._fast.pool cimport KEPT_HEAD, NEW_HEAD, Pool, record
 
 cdef enum:
     _ROOT = KEPT_HEAD
     # Bytes per token of `max_tokens`, in 16ths: 92 for the nodes with their share of the buckets, 4 for the sets.
     _NODE_16THS = 92
     _SET_16THS = 4
-    _LEAST_NODES = 64
     _MOST_EVICTIONS = 8192         # for one prompt: a pause of a millisecond or two
 
 
@@ -69,8 +66,8 @@ cdef inline uint32_t _set(const Node* node) noexcept:
     return node.base.mark >> 1
 
 
-cdef int _get_tokens(object tokens, Py_buffer* view, int flags) except -1:
-    PyObject_GetBuffer(tokens, view, flags)
+cdef int _get_tokens(object tokens, Py_buffer* view) except -1:
+    PyObject_GetBuffer(tokens, view, PyBUF_C_CONTIGUOUS)
     if view.itemsize != 4:
         PyBuffer_Release(view)
         raise ValueError("a contiguous buffer of 32-bit integers is needed")
@@ -78,21 +75,16 @@ cdef int _get_tokens(object tokens, Py_buffer* view, int flags) except -1:
 
 
 @cython.final
-cdef class TokenTree:
+cdef class TokenTree(Index):
     """Holds at most `max_tokens` tokens in at most 6 bytes for each of them, and 256 KiB.
 
-    Both bounds hold at every moment. Workers are slots from 0 to MAX_WORKERS - 1; tokens come as buffers of 32-bit
-    integers. `swept_by_insert`: nodes that an insert looks at after a worker was removed, 256 take some microseconds.
+    Both bounds hold at every moment. Tokens come as buffers of 32-bit integers.
     """
 
     def __cinit__(self, Py_ssize_t max_tokens, Py_ssize_t swept_by_insert=256):
         cdef Py_ssize_t node_bytes = sizeof(Node) + sizeof(uint32_t)
-        if not 1 <= max_tokens <= 1 << 36:
-            raise ValueError("a tree of at least one token is needed")
         self.max_tokens = max_tokens
-        self._swept_by_insert = swept_by_insert
-        self._pool = Pool(sizeof(Node), max(max_tokens * _NODE_16THS // 16 // node_bytes, <Py_ssize_t>_LEAST_NODES))
-        self._holders = Holders(max_tokens * _SET_16THS // 16)
+        self._build(sizeof(Node), max_tokens * _NODE_16THS // 16 // node_bytes, max_tokens * _SET_16THS // 16)
 
     @property
     def nodes(self):
@@ -102,29 +94,11 @@ cdef class TokenTree:
     def max_nodes(self):
         return self._pool.limit
 
-    @property
-    def bytes(self):
-        """Memory taken, with what is free for further nodes."""
-        return self._pool.bytes + self._holders.bytes_taken()
-
-    def depths(self, object tokens, object out):
-        """Write to `out`, 32-bit integers by slot, how many of these tokens each worker holds; returns the most."""
-        cdef Py_buffer view, written
-        _get_tokens(tokens, &view, PyBUF_C_CONTIGUOUS)
-        try:
-            _get_tokens(out, &written, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
-            memset(written.buf, 0, written.len)
-            found = self.find_depths(<uint32_t*>view.buf, view.len // 4, <int*>written.buf, written.len // 4)
-            PyBuffer_Release(&written)
-        finally:
-            PyBuffer_Release(&view)
-        return found
-
     def best(self, object tokens):
         """How many of these tokens are stored, and the slots of the workers that hold them all."""
         cdef Py_buffer view
         cdef uint32_t holders = NOBODY
-        _get_tokens(tokens, &view, PyBUF_C_CONTIGUOUS)
+        _get_tokens(tokens, &view)
         found = self.find_best(<uint32_t*>view.buf, view.len // 4, &holders)
         PyBuffer_Release(&view)
         return found, self._holders.members(holders)
@@ -135,45 +109,16 @@ cdef class TokenTree:
         What is too long for the tree is cut, and so is what would push out more than 8192 nodes.
         """
         cdef Py_buffer view
-        if not 0 <= worker < WORKERS:
-            raise ValueError("no such slot")
-        if self.sweeping and (self._retired[worker // 64] >> (worker & 63)) & 1:
-            self._sweep(self._pool.top)                  # or what it held before would be its again
-        _get_tokens(tokens, &view, PyBUF_C_CONTIGUOUS)
+        self._admit(worker)
+        _get_tokens(tokens, &view)
         known = self.add(<uint32_t*>view.buf, view.len // 4, <uint32_t>worker)
         PyBuffer_Release(&view)
         return known
 
-    def remove_worker(self, Py_ssize_t worker):
-        """It holds nothing any more. What nobody else holds is dropped little by little, by `insert` and `sweep`.
-
-        Its slot is better not used again while the tree is `sweeping`: its first insert would have to end that.
-        """
-        if not 0 <= worker < WORKERS:
-            raise ValueError("no such slot")
-        if not self._holders.knows(<uint32_t>worker):
-            return
-        self._holders.forget(<uint32_t>worker)
-        if not self._holders.knows_anybody():
-            self.clear()
-            return
-        self._retired[worker // 64] |= <uint64_t>1 << (worker & 63)
-        self.sweeping = True
-        self._swept = FIRST
-
-    def sweep(self, Py_ssize_t count):
-        """Look at so many nodes for what removed workers held. True: there is nothing left of them."""
-        if self.sweeping:
-            self._sweep(count)
-        return not self.sweeping
-
     def clear(self):
         """Forget everything."""
-        self._pool.clear()
-        self._holders.clear()
+        Index.clear(self)
         self.tokens = 0
-        self.sweeping = False
-        memset(self._retired, 0, sizeof(self._retired))
 
     def dump(self):
         """All nodes, least lately used first: number, parent's number (0: the root), tokens, slots, used again.
@@ -192,28 +137,6 @@ cdef class TokenTree:
         return listed
 
     # -- looking up ----------------------------------------------------------------------------
-
-    cdef Py_ssize_t find_depths(self, const uint32_t* tokens, Py_ssize_t size, int* out, Py_ssize_t room) noexcept:
-        cdef Alive alive
-        cdef uint32_t at = _ROOT, common
-        cdef Py_ssize_t done = 0
-        cdef Node* node
-        self._holders.begin(&alive)
-        while done < size:
-            at = self._child(at, tokens[done])
-            if at == 0:
-                break
-            node = node_of(self._pool, at)
-            smg_prefetch(node_of(self._pool, node.child))
-            if self.sweeping and self._holders.is_nobody(_set(node)):
-                break
-            self._holders.narrow(&alive, _set(node), <int>done, out, room)
-            common = smg_common(tokens + done, node.page, <uint32_t>min(<Py_ssize_t>node.used, size - done))
-            done += common
-            if common < node.used:
-                break
-        self._holders.finish(&alive, <int>done, out, room)
-        return done
 
     cdef Py_ssize_t find_best(self, const uint32_t* tokens, Py_ssize_t size, uint32_t* holders) noexcept:
         cdef uint32_t at = _ROOT, common
@@ -267,7 +190,7 @@ cdef class TokenTree:
             node = node_of(pool, child)
             smg_prefetch(node_of(pool, node.child))
             common = smg_common(tokens + done, node.page, <uint32_t>min(<Py_ssize_t>node.used, size - done))
-            revived = self.sweeping and self._is_dead(child)
+            revived = self.sweeping and self._holders.is_dead(&node.base)
             if revived:
                 self._set_holders(node, self._holders.adding(NOBODY, worker))
                 if known < 0:
@@ -354,7 +277,7 @@ cdef class TokenTree:
                 parent = _parent(node_of(self._pool, victim))
                 self._evict(victim)
                 self._evictions += 1
-                if self.sweeping and parent != _ROOT and self._is_dead(parent):
+                if self.sweeping and parent != _ROOT and self._holders.is_dead(record(self._pool, parent)):
                     self._bury(parent)
         return True
 
@@ -445,23 +368,6 @@ cdef class TokenTree:
 
     # -- what removed workers held -------------------------------------------------------------
 
-    cdef void _sweep(self, Py_ssize_t count) noexcept:
-        cdef Pool pool = self._pool
-        while count > 0 and self._swept < pool.top:
-            if node_of(pool, self._swept).used and self._is_dead(self._swept):
-                self._bury(self._swept)
-            self._swept += 1
-            count -= 1
-        if self._swept >= pool.top:
-            self.sweeping = False
-            memset(self._retired, 0, sizeof(self._retired))
-
-    cdef bint _is_dead(self, uint32_t number) noexcept:
-        """Does nobody hold the node? Its set is seen to be the one it is by now."""
-        cdef Node* node = node_of(self._pool, number)
-        self._set_holders(node, self._holders.resolved(_set(node)))
-        return self._holders.is_nobody(_set(node))
-
     cdef void _bury(self, uint32_t number) noexcept:
         """Nobody holds the node: drop it if it is a leaf, and those above that are dead leaves then."""
         cdef uint32_t parent
@@ -469,6 +375,6 @@ cdef class TokenTree:
         while node_of(self._pool, number).children == 0:
             parent = _parent(node_of(self._pool, number))
             self._evict(number)
-            if parent == _ROOT or not self._is_dead(parent):
+            if parent == _ROOT or not self._holders.is_dead(record(self._pool, parent)):
                 break
             number = parent

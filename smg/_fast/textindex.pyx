@@ -1,24 +1,20 @@
 """Which workers hold how much of a text, by chained hashes of its blocks; no text is kept or joined.
 
-How a text is read is in textblocks.pyx. Bounds and order of use are the token tree's (radix.pyx).
+How a text is read is in textblocks.pyx, what an index of prefixes needs in index.pyx.
 """
 cimport cython
-from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memset
 
-from smg._fast.holders cimport NOBODY, WORKERS, Alive, Holders, alone
-from smg._fast.pool cimport FIRST, KEPT_HEAD, NEW_HEAD, Pool
+from smg._fast.holders cimport NOBODY, alone
+from smg._fast.index cimport Index
+from smg._fast.pool cimport KEPT_HEAD, NEW_HEAD, Pool
 from smg._fast.textblocks cimport SIZE_MASK, Opened, Text, draw_secrets, next_block
-
-MAX_WORKERS = WORKERS
 
 cdef enum:
     _TEXT_PER_BLOCK = 48           # bytes of `max_bytes` for which one block may be kept
     _TEXT_PER_SET_BYTE = 16
-    _LEAST_BLOCKS = 64
     _KEPT_BYTES = 1 << 20          # of a body that is kept from `best` to `insert`
-    _MOST_EVICTIONS = 8192         # for one text: a pause of a millisecond or two
+    _MOST_EVICTIONS = 4096         # for one text: a pause of a millisecond
 
 
 cdef inline uint32_t _set(const Record* block) noexcept:
@@ -30,19 +26,16 @@ cdef inline Py_ssize_t _size(const Record* block) noexcept:
 
 
 @cython.final
-cdef class TextIndex:
+cdef class TextIndex(Index):
     """Knows at most `max_bytes` bytes of text, and takes at most 12 bytes for 16 of them, and 256 KiB.
 
-    Both bounds hold at every moment. Workers are slots from 0 to MAX_WORKERS - 1. A text is a body, as bytes, and
-    its spans in it: pairs of start and end, 64-bit integers in a buffer of them or of bytes.
+    Both bounds hold at every moment. A text is a body, as bytes, and its spans in it: pairs of start and end, 64-bit
+    integers in a buffer of them or of bytes.
     """
 
-    def __cinit__(self, Py_ssize_t max_bytes):
-        if not 1 <= max_bytes <= 1 << 36:
-            raise ValueError("an index of at least one byte is needed")
+    def __cinit__(self, Py_ssize_t max_bytes, Py_ssize_t swept_by_insert=256):
         self.max_bytes = max_bytes
-        self._pool = Pool(sizeof(Record), max(max_bytes // _TEXT_PER_BLOCK, <Py_ssize_t>_LEAST_BLOCKS))
-        self._holders = Holders(max_bytes // _TEXT_PER_SET_BYTE)
+        self._build(sizeof(Record), max_bytes // _TEXT_PER_BLOCK, max_bytes // _TEXT_PER_SET_BYTE)
         draw_secrets(self._secrets)
 
     @property
@@ -52,24 +45,6 @@ cdef class TextIndex:
     @property
     def max_blocks(self):
         return self._pool.limit
-
-    @property
-    def bytes(self):
-        """Memory taken, with what is free for further blocks."""
-        return self._pool.bytes + self._holders.bytes_taken()
-
-    def depths(self, object body, object spans, object out):
-        """Write to `out`, 32-bit integers by slot, how many bytes of the text each worker holds; returns the most."""
-        cdef Py_buffer written
-        cdef Opened opened = Opened(body, spans)
-        PyObject_GetBuffer(out, &written, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
-        if written.itemsize != 4:
-            PyBuffer_Release(&written)
-            raise ValueError("a contiguous buffer of 32-bit integers is needed")
-        memset(written.buf, 0, written.len)
-        found = self.find_depths(&opened.text, <int*>written.buf, written.len // 4)
-        PyBuffer_Release(&written)
-        return found
 
     def best(self, object body, object spans):
         """How many bytes of the text are known, and the slots of the workers that hold them all.
@@ -91,11 +66,10 @@ cdef class TextIndex:
     def insert(self, object body, object spans, Py_ssize_t worker):
         """This worker holds the text; how many of its bytes were known before, of any worker, is returned.
 
-        What is too long for the index is cut, and so is what would push out more than 8192 blocks.
+        What is too long for the index is cut, and so is what would push out more than 4096 blocks.
         """
-        if not 0 <= worker < WORKERS:
-            raise ValueError("no such slot")
         cdef Opened opened
+        self._admit(worker)
         if body is self._body and spans is self._spans and body is not None:
             self._body = self._spans = None
             return self.add(&self._text, <uint32_t>worker, self._key_count)
@@ -103,44 +77,11 @@ cdef class TextIndex:
         opened = Opened(body, spans)
         return self.add(&opened.text, <uint32_t>worker, 0)
 
-    def remove_worker(self, Py_ssize_t worker):
-        """It holds nothing any more; what nobody else holds is dropped. Takes time by the size of the index."""
-        cdef uint32_t number
-        cdef Record* block
-        self._body = self._spans = None
-        if not 0 <= worker < WORKERS:
-            raise ValueError("no such slot")
-        self._holders.forget(<uint32_t>worker)
-        if not self._holders.knows_anybody():
-            self.clear()
-            return
-        for number in range(FIRST, self._pool.top):
-            block = record(self._pool, number)
-            if _set(block) == alone(<uint32_t>worker):
-                self._evict(number)
-            elif _set(block) != NOBODY:
-                block.mark = self._holders.resolved(_set(block)) << 1 | (block.mark & 1)
-
     def clear(self):
         """Forget everything."""
+        Index.clear(self)
         self._body = self._spans = None
-        self._pool.clear()
-        self._holders.clear()
         self.size = 0
-
-    cdef Py_ssize_t find_depths(self, Text* text, int* out, Py_ssize_t room) noexcept:
-        cdef Alive alive
-        cdef uint32_t number
-        cdef Py_ssize_t done = 0
-        self._holders.begin(&alive)
-        while text.left > 0:
-            number = self._pool.find(next_block(text, self._secrets))
-            if number == 0:
-                break
-            self._holders.narrow(&alive, _set(record(self._pool, number)), <int>done, out, room)
-            done = text.done
-        self._holders.finish(&alive, <int>done, out, room)
-        return done
 
     cdef Py_ssize_t find_best(self, Text* text, uint32_t* holders) noexcept:
         cdef uint32_t number
@@ -153,7 +94,7 @@ cdef class TextIndex:
                 self._keys[self._key_count] = key
                 self._numbers[self._key_count] = number
             self._key_count += 1
-            if number == 0:
+            if number == 0 or (self.sweeping and self._holders.is_nobody(_set(record(self._pool, number)))):
                 break
             holders[0] = _set(record(self._pool, number))
             done = text.done
@@ -164,6 +105,7 @@ cdef class TextIndex:
         cdef Pool pool = self._pool
         cdef uint32_t at = KEPT_HEAD, number, first = 0, last = 0, set_before = NOBODY, set_after = NOBODY
         cdef Py_ssize_t known = 0, done = 0, size, i = 0
+        cdef bint revived = False
         cdef uint64_t key
         cdef Record* block
         self._evictions = 0
@@ -177,12 +119,18 @@ cdef class TextIndex:
                 i += 1
             else:
                 key = next_block(text, self._secrets)
-                number = pool.find(key) if first == 0 else 0
+                number = pool.find(key) if first == 0 or self.sweeping else 0
+                if number and first:
+                    self._evict(number)                  # left over from a removed worker: it would stand twice
+                    number = 0
                 size = text.size
                 done = text.done
             if number:
                 pool.touch(number, at)
                 block = record(pool, number)
+                if self.sweeping and self._holders.is_dead(block):
+                    block.mark = alone(worker) << 1
+                    revived = True
                 # Neighbours mostly have equal sets: the last change is remembered.
                 if _set(block) == set_before:
                     self._holders.retain(set_after)
@@ -192,7 +140,8 @@ cdef class TextIndex:
                     set_after = self._holders.adding(set_before, worker)
                 block.mark = set_after << 1 | 1
                 at = number
-                known = done
+                if not revived:
+                    known = done
                 continue
             number = pool.take() if self._make_room(size, at) else 0
             if number == 0:
@@ -208,6 +157,8 @@ cdef class TextIndex:
             self.size += size
         if first:
             pool.settle(first, last, at)
+        if self.sweeping:
+            self._sweep(self._swept_by_insert)
         return known
 
     cdef bint _make_room(self, Py_ssize_t size, uint32_t at) noexcept:
@@ -227,3 +178,7 @@ cdef class TextIndex:
         self._holders.release(_set(block))
         self.size -= _size(block)
         self._pool.drop(number)
+
+    cdef void _bury(self, uint32_t number) noexcept:
+        self._body = self._spans = None
+        self._evict(number)

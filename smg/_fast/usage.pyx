@@ -37,11 +37,11 @@ cdef bint _is_name(char one) noexcept:
     return 97 <= one <= 122 or one == 95
 
 
-cdef bint _is_blank(char one) noexcept:
+cdef bint _is_blank(char one) noexcept nogil:
     return one == 32 or one == 10 or one == 13 or one == 9
 
 
-cdef Py_ssize_t _without_data(const char* text, Py_ssize_t size) noexcept:
+cdef Py_ssize_t _without_data(const char* text, Py_ssize_t size) noexcept nogil:
     """The size without images and sounds: base64 of a length that no word has."""
     cdef Py_ssize_t at, run = 0, data = 0
     for at in range(size):
@@ -54,7 +54,7 @@ cdef Py_ssize_t _without_data(const char* text, Py_ssize_t size) noexcept:
     return size - data - (run if run >= _DATA_RUN else 0)
 
 
-cdef Py_ssize_t _guess(const char* text, Py_ssize_t size) noexcept:
+cdef Py_ssize_t _guess(const char* text, Py_ssize_t size) noexcept nogil:
     cdef Py_ssize_t at, commas = 0
     if size and text[0] == 91:                                   # maybe the tokens themselves, in lists
         for at in range(size):
@@ -69,16 +69,27 @@ cdef Py_ssize_t _guess(const char* text, Py_ssize_t size) noexcept:
     return (size + _BYTES_PER_TOKEN - 1) // _BYTES_PER_TOKEN
 
 
+cdef Py_ssize_t _guess_all(const char* text, const int64_t* spans, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t i, total = 0
+    for i in range(count):
+        total += _guess(text + spans[2 * i], spans[2 * i + 1] - spans[2 * i])
+    return total
+
+
 def guess_tokens(bytes body not None, bytes spans):
     """About how many tokens the parts of a body at `spans` (see `prompt_spans`) have; None: the whole."""
     cdef const char* text = PyBytes_AS_STRING(body)
-    cdef const int64_t* pairs
-    cdef Py_ssize_t at, total = 0
-    if spans is None:
-        return _guess(text, PyBytes_GET_SIZE(body))
-    pairs = <const int64_t*>PyBytes_AS_STRING(spans)
-    for at in range(0, PyBytes_GET_SIZE(spans) // <Py_ssize_t>sizeof(int64_t), 2):
-        total += _guess(text + pairs[at], pairs[at + 1] - pairs[at])
+    cdef int64_t whole[2]
+    cdef const int64_t* pairs = whole
+    cdef Py_ssize_t count = 1, total
+    whole[0], whole[1] = 0, PyBytes_GET_SIZE(body)
+    if spans is not None:
+        pairs = <const int64_t*>PyBytes_AS_STRING(spans)
+        count = PyBytes_GET_SIZE(spans) // <Py_ssize_t>(2 * sizeof(int64_t))
+    if PyBytes_GET_SIZE(body) < _LARGE:
+        return _guess_all(text, pairs, count)
+    with nogil:
+        total = _guess_all(text, pairs, count)
     return total
 
 

@@ -174,6 +174,8 @@ class FormReader:
     def end(self) -> None:
         if self._field is not None:
             value = bytes(self._value)
+            if self._field == b"temperature":
+                value = value.strip()
             self.failure = _wrong_value(self._field, value)
             if self.failure is not None:
                 raise FormError("a wrong value")

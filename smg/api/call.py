@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
+from smg._fast.jsonspan import members
+from smg._fast.promptspan import prompt_spans
 from smg.api.chat import read_chat
 from smg.api.completions import read_completion
-from smg.api.generate import read_generate
+from smg.api.generate import has_many_results, read_generate
 from smg.api.plain import read_plain
 from smg.api.surfaces import Surface
 
-# A body above this may take longer to decode than the loop can wait (2 ms), when many of its messages need an
-# edit: do it in a thread. What takes long in there lets the interpreter go, or is made of short steps.
+# To read a body above this from end to end may take longer than the loop can wait (2 ms): a thread does it.
+# What takes long in there lets the interpreter go, or is made of short steps.
 LARGE_BODY = 256 * 1024
+RID = b"rid"
+PROMPTS: Mapping[str, tuple[bytes, ...]] = {
+    "chat": (b"messages",),
+    "completions": (b"prompt",),
+    "generate": (b"text", b"input_ids"),
+    "messages": (b"messages", b"system"),
+    "responses": (b"input", b"instructions"),
+    "embeddings": (b"input",),
+}
+"""Where prompts stand, by endpoint."""
 
 _READERS = {
     "chat": read_chat,
@@ -43,7 +55,17 @@ class Call:
     were chosen when somebody wants to know.
     """
 
-    __slots__ = ("body", "dropped", "model", "stream", "surface", "why")
+    __slots__ = (
+        "_has_many_results",
+        "_rid",
+        "_spans",
+        "body",
+        "dropped",
+        "model",
+        "stream",
+        "surface",
+        "why",
+    )
 
     def __init__(
         self,
@@ -59,6 +81,39 @@ class Call:
         self.body = body
         self.dropped = dropped
         self.why: Why | None = None
+        self._has_many_results = False
+        self._rid: bytes | None = None
+        self._spans: dict[bytes, bytes | None] | None = None
+
+    def look_ahead(self) -> None:
+        """Read once and for all what the loop may want to know of a large body."""
+        if self.body is not None:
+            self._rid = _rid_of(self.body)
+            places = PROMPTS.get(self.surface.endpoint, ())
+            spans = {member: prompt_spans(self.body, member) for member in places}
+            if self.surface.endpoint == "generate":
+                self._has_many_results = has_many_results(self.body, spans[b"text"], spans[b"input_ids"])
+            self._spans = spans
+
+    def spans(self, member: bytes) -> bytes | None:
+        """Where the prompt's text stands in the body; see `prompt_spans`."""
+        if self._spans is not None:
+            return self._spans.get(member)
+        return prompt_spans(self.body, member) if self.body is not None else None
+
+    @property
+    def has_many_results(self) -> bool:
+        """See there; of a generate call."""
+        if self._spans is not None or self.body is None:
+            return self._has_many_results
+        return has_many_results(self.body, self.spans(b"text"), self.spans(b"input_ids"))
+
+    @property
+    def rid(self) -> bytes | None:
+        """The body's `rid` as written; None when there is none."""
+        if self._spans is not None or self.body is None:
+            return self._rid
+        return _rid_of(self.body)
 
 
 def is_json_type(content_type: bytes | None) -> bool:
@@ -71,10 +126,16 @@ def is_json_type(content_type: bytes | None) -> bool:
     return kind == b"application/json" or (kind.startswith(b"application/") and kind.endswith(b"+json"))
 
 
+def _rid_of(body: bytes) -> bytes | None:
+    found = members(body)
+    return found.raw(RID) if found is not None else None
+
+
 def decode(surface: Surface, body: bytes, resolve: Callable[[str], str]) -> Call:
     """Check a body and plan its way to a worker; `resolve` gives a model's canonical name.
 
-    Raises 400, or 422 for a `/generate` body that does not fit. May run in any thread.
+    Raises 400, 422 for a `/generate` body that does not fit, and 404 for a model that cannot be.
+    May run in any thread.
     """
     read = _READERS.get(surface.endpoint)
     draft = (

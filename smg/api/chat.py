@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from decimal import Decimal
+from itertools import chain, islice
 
 import msgspec
 
 from smg.api import rules
 from smg.api.chat_request import CHAT, REASONING_ALIAS
-from smg.api.draft import Draft
+from smg.api.draft import Draft, model_in
 from smg.api.profiles.profile import Profile, object_in, tool_names
 from smg.api.profiles.table import select
 from smg.api.tools import choice_problem, read_choice
@@ -25,7 +26,10 @@ _RULED = CHAT.bits(
     "ebnf",
     "response_format",
     "tool_choice",
+    "logit_bias",
 )
+# Whole numbers beyond 64 bits are read like fractions.
+_LEAST_WHOLE, _MOST_WHOLE = -(1 << 63), (1 << 64) - 1
 _REWRITTEN = CHAT.bits("max_tokens", "reasoning_effort")
 
 
@@ -34,7 +38,7 @@ def read_chat(body: bytes) -> Draft:
     found = CHAT.read(body)
     model = found.value(_MODEL)
     assert model is not None
-    draft = Draft(CHAT, found, msgspec.json.decode(model, type=str))
+    draft = Draft(CHAT, found, model_in(model))
     if found.breached or draft.present & _RANGED:
         rules.check_ranges(draft)
     profile = select(draft)
@@ -45,7 +49,7 @@ def read_chat(body: bytes) -> Draft:
     problem = profile.problem(draft)
     if problem is not None:
         raise rules.broken(problem)
-    if draft.present & _REWRITTEN or found.marked >> REASONING_ALIAS & 1:
+    if draft.present & _REWRITTEN or found.marked & REASONING_ALIAS:
         _rewrite(draft)
     profile.rewrite(draft)
     return draft
@@ -63,11 +67,13 @@ def _rule_problems(draft: Draft, profile: Profile) -> Iterator[str]:
     yield from _output_problems(draft)
     written = draft.written("tool_choice")
     if written is not None:
-        declared = tool_names(draft, profile)
-        first = next(declared, None)
-        names = () if first is None else chain((first,), declared)
-        if (problem := choice_problem(read_choice(written), first is not None, names)) is not None:
+        names = tool_names(draft, profile)
+        first = list(islice(names, 1))
+        choice = read_choice(written)
+        if (problem := choice_problem(choice, draft.text, bool(first), chain(first, names))) is not None:
             yield problem
+    if (problem := rules.logit_bias_problem(draft)) is not None:
+        yield problem
 
 
 def _output_problems(draft: Draft) -> Iterator[str]:
@@ -98,9 +104,8 @@ def _rewrite(draft: Draft) -> None:
     effort = draft.written("reasoning_effort")
     if effort is not None and not effort.startswith(b'"'):
         draft.replace("reasoning_effort", b'"' + effort_text(effort).encode() + b'"')
-    if draft.found.marked >> REASONING_ALIAS & 1:
-        for _, _, key, key_end, _, _ in draft.found.marks(REASONING_ALIAS):
-            draft.edits.append((key, key_end, b'"reasoning_content"'))
+    if draft.found.marked & REASONING_ALIAS:
+        draft.found.rename_marked(draft.edits, REASONING_ALIAS, b'"reasoning_content"')
 
 
 def _migrate_max_tokens(draft: Draft) -> None:
@@ -111,16 +116,19 @@ def _migrate_max_tokens(draft: Draft) -> None:
     if draft.found.place(slots["max_completion_tokens"]) is None:
         place = draft.found.place(slots["max_tokens"])
         assert place is not None
-        draft.edits.append((place[0], place[1], b'"max_completion_tokens"'))
+        draft.edits.put(place[0], place[1], b'"max_completion_tokens"')
     else:
         draft.replace("max_completion_tokens", draft.written("max_tokens") or b"")
         draft.remove(b"max_tokens")
 
 
 def effort_text(written: bytes) -> str:
-    """The decimal text of a number: `3`, `0.5`, and `1000.0` for `1e3`."""
+    """The decimal text of a number: `3`, `0.5`, `1000.0` for `1e3`; of a very large or small one `1e+16`."""
     text = written.decode()
-    if text.lstrip("-").isdigit():
+    if text.lstrip("-").isdigit() and text != "-0" and _LEAST_WHOLE <= int(text) <= _MOST_WHOLE:
         return text
-    mantissa, _, exponent = repr(float(text)).partition("e")
-    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+    shortest = repr(float(text))
+    mantissa, _, exponent = shortest.partition("e")
+    if not exponent:
+        return mantissa
+    return format(Decimal(shortest), "f") if int(exponent) == -5 else f"{mantissa}e{int(exponent):+}"

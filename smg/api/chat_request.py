@@ -10,22 +10,29 @@ from msgspec import Meta
 from smg.api import contract
 from smg.api.fields import Anything, Positive, Sampling
 from smg.api.messages import (
-    MESSAGE_TYPES,
     AssistantMessage,
+    DeveloperMessage,
+    FunctionMessage,
     Message,
     Part,
     RootMessage,
+    SystemMessage,
     ToolMessage,
+    UserMessage,
 )
 from smg.api.tools import Tool, ToolChoice
 
-# What the check tells of the messages: numbers of its marks.
-ROOT_MESSAGE = 1
-MESSAGE_TOOLS = 2
-REASONING_ALIAS = 3
-TOOL_CALLS = 4
-TOOL_CALL_ID = 5
-FILE_PART = 6
+# What the check tells of the messages: marks, each a bit.
+ROOT_MESSAGE = 1 << 1
+REASONING_ALIAS = 1 << 2
+TOOL_CALLS = 1 << 3
+TOOL_CALL_ID = 1 << 4
+FILE_PART = 1 << 5
+# Tools on messages: of roles that may declare them where any may, of roles that may not, of those in between.
+DECLARED_TOOLS = 1 << 6
+REFUSED_TOOLS = 1 << 7
+RESULT_TOOLS = 1 << 8
+ROOT_TOOLS = 1 << 9
 
 
 class JsonSchema(msgspec.Struct):
@@ -34,7 +41,6 @@ class JsonSchema(msgspec.Struct):
     name: str
     schema: Any
     strict: bool | None = None
-    description: str | None = None
 
 
 class TextFormat(msgspec.Struct, tag_field="type", tag="text"):
@@ -90,7 +96,13 @@ CHAT = contract.Contract(
     ChatRequest,
     marks={
         (RootMessage, None): (ROOT_MESSAGE, None),
-        **{(one, "tools"): (MESSAGE_TOOLS, None) for one in MESSAGE_TYPES},
+        (SystemMessage, "tools"): (DECLARED_TOOLS, None),
+        (DeveloperMessage, "tools"): (DECLARED_TOOLS, None),
+        (UserMessage, "tools"): (REFUSED_TOOLS, None),
+        (AssistantMessage, "tools"): (REFUSED_TOOLS, None),
+        (ToolMessage, "tools"): (RESULT_TOOLS, None),
+        (FunctionMessage, "tools"): (RESULT_TOOLS, None),
+        (RootMessage, "tools"): (ROOT_TOOLS, None),
         (AssistantMessage, "reasoning"): (REASONING_ALIAS, None),
         (AssistantMessage, "tool_calls"): (TOOL_CALLS, None),
         (ToolMessage, "tool_call_id"): (TOOL_CALL_ID, None),

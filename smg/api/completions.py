@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from smg.api import contract, rules
-from smg.api.draft import Draft
+from smg.api.draft import Draft, model_in
 from smg.api.fields import Count, Sampling
 
 
@@ -50,7 +49,7 @@ def read_completion(body: bytes) -> Draft:
     found = COMPLETIONS.read(body)
     model = found.value(_MODEL)
     assert model is not None
-    draft = Draft(COMPLETIONS, found, msgspec.json.decode(model, type=str))
+    draft = Draft(COMPLETIONS, found, model_in(model))
     if found.breached or draft.present & _RANGED:
         rules.check_ranges(draft)
     if draft.present & _RULED:

@@ -10,7 +10,8 @@ import msgspec
 from msgspec import inspect
 
 from smg import errors
-from smg._fast.jsoncheck import Checker, Found, Mismatch
+from smg._fast.jsoncheck import Checker, Mismatch
+from smg._fast.jsonfound import Found
 from smg._fast.jsonspan import JsonError, elements
 from smg.api.shapes import Aliases, Builder, Marks, describe, slots_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from smg import errors
-from smg.api import decisions
+from smg.api import decisions_schema
 from smg.api.chat_request import ChatRequest
 from smg.api.completions import CompletionRequest
 from smg.api.generate import GenerateRequest
@@ -28,7 +28,7 @@ _REQUESTS: Mapping[str, str] = {
     "chat": ChatRequest.__name__,
     "completions": CompletionRequest.__name__,
     "generate": GenerateRequest.__name__,
-    "decisions": _DECISIONS + decisions.Request.__name__,
+    "decisions": _DECISIONS + decisions_schema.Request.__name__,
     "transcriptions": "TranscriptionForm",
     "/v1/realtime/sessions": RealtimeSession.__name__,
     "/v1/realtime/transcription_sessions": TranscriptionSession.__name__,
@@ -57,7 +57,7 @@ def schemas(*further: type[msgspec.Struct]) -> Json:
     plain += [RealtimeSession, TranscriptionSession, ClientSecret]
     _, found = msgspec.json.schema_components(plain, ref_template=SCHEMAS + "{name}")
     prefixed = SCHEMAS + _DECISIONS + "{name}"
-    _, own = msgspec.json.schema_components([decisions.Request], ref_template=prefixed)
+    _, own = msgspec.json.schema_components([decisions_schema.Request], ref_template=prefixed)
     found |= {_DECISIONS + name: schema for name, schema in own.items()}
     return found | {"TranscriptionForm": _transcription_form()} | _error_schemas()
 

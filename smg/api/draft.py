@@ -6,11 +6,22 @@ from typing import Any
 
 import msgspec
 
-from smg._fast.jsoncheck import Found
-from smg._fast.jsonspan import Edit, Members, members_at, splice
+from smg import errors
+from smg._fast.jsonedit import Edits
+from smg._fast.jsonfound import Found
+from smg._fast.jsonspan import Members, members_at
 from smg.api.contract import Contract
 
 NULL = b"null"
+LONGEST_MODEL = 4096
+"""Bytes of a model's name as written."""
+
+
+def model_in(written: bytes) -> str:
+    """A model's name. Raises 404 for one so long that there can be none, before it is searched and shown."""
+    if len(written) > LONGEST_MODEL:
+        raise errors.model_not_found(written[1:80].decode("utf-8", "replace") + "…")
+    return msgspec.json.decode(written, type=str)
 
 
 class Draft:
@@ -27,7 +38,7 @@ class Draft:
         self.text = found.text
         self.present = found.present
         self.model = model
-        self.edits: list[Edit] = []
+        self.edits = Edits(found.text)
         self.dropped: tuple[str, ...] = ()
         self._added: list[bytes] = []
         self._removed: list[bytes] = []
@@ -66,7 +77,7 @@ class Draft:
         if place is None:
             self._added.append(b'"' + field.encode() + b'":' + written)
         else:
-            self.edits.append((place[2], place[3], written))
+            self.edits.put(place[2], place[3], written)
 
     def default(self, field: str, written: bytes) -> None:
         """Give a field its value unless it has one."""
@@ -81,9 +92,9 @@ class Draft:
             return
         span = held.span(name)
         if span is None:
-            self.edits.append(held.addition(b'"' + name + b'":' + written))
+            self.edits.put(*held.addition(b'"' + name + b'":' + written))
         else:
-            self.edits.append((*span, written))
+            self.edits.put(*span, written)
 
     def remove(self, name: bytes) -> None:
         """Take every member of that name out of the outermost object."""
@@ -91,9 +102,8 @@ class Draft:
 
     def finish(self) -> bytes:
         """What the worker gets."""
-        edits = self.edits
         if self._removed:
-            edits += self.found.removals(*self._removed)
+            self.found.remove(self.edits, *self._removed)
         if self._added:
-            edits.append(self.found.addition(b",".join(self._added)))
-        return splice(self.text, edits) if edits else self.text
+            self.edits.put(*self.found.addition(b",".join(self._added)))
+        return self.edits.apply()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
 from smg.api import contract
-from smg.api.draft import Draft
+from smg.api.draft import Draft, model_in
 from smg.api.fields import Anything
 
 
@@ -46,6 +47,9 @@ class GenerateRequest(msgspec.Struct):
     stream: bool | None = None
 
 
+_LIST_OF_LISTS = re.compile(rb"\[[ \t\r\n]*\[")
+_STEP = 1 << 18
+
 GENERATE = contract.Contract(GenerateRequest, misfit=contract.unprocessable)
 
 
@@ -53,5 +57,18 @@ def read_generate(body: bytes) -> Draft:
     """Check a body's types; raises 400 for what is no JSON and 422 for what does not fit."""
     found = GENERATE.read(body)
     draft = Draft(GENERATE, found, None)
-    draft.model = draft.value("model")
+    model = draft.written("model")
+    draft.model = model_in(model) if model is not None else None
     return draft
+
+
+def has_many_results(body: bytes, texts: bytes | None, tokens: bytes | None) -> bool:
+    """May a stream tell of several results in turn, each with counts of its own? `texts`, `tokens`: the spans
+    of the prompt, see `prompt_spans`."""
+    text, ids = (memoryview(spans or b"").cast("q") for spans in (texts, tokens))
+    return (
+        (len(text) > 0 and body[text[0] - 1 : text[0]] != b'"' and body[text[0]] == ord("["))
+        or (len(ids) > 0 and _LIST_OF_LISTS.match(body, ids[0], ids[1]) is not None)
+        # In steps: others must not wait until a large body was searched through.
+        or any(body.find(b'"n"', at, at + _STEP + 2) >= 0 for at in range(0, len(body), _STEP))
+    )

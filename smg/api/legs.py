@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from smg._fast.jsonspan import JsonError, Members, elements, members, members_at, splice
+from smg._fast.jsonedit import Edits, splice
+from smg._fast.jsonspan import JsonError, Members, elements, members, members_at
 
 _NUMBER_BEGINS = frozenset(b"-0123456789")
 _NOT_FOR_PREFILL = (b"min_tokens", b"stream_options")
@@ -41,8 +42,9 @@ def put(body: bytes, values: Mapping[bytes, bytes]) -> bytes:
 def without(body: bytes, *names: bytes) -> bytes:
     found = members(body)
     assert found is not None
-    edits = found.removals(*names)
-    return splice(body, edits) if edits else body
+    edits = Edits(body)
+    found.remove(edits, *names)
+    return edits.apply()
 
 
 # ---- SGLang

@@ -21,5 +21,13 @@ def read_pairs(text: bytes) -> Pairs:
     return read
 
 
+def read_objects(text: bytes) -> list[Pairs]:
+    """The same for a list of objects."""
+    read: list[Pairs] = json.loads(
+        text, object_pairs_hook=Pairs, parse_int=_no_number, parse_float=_no_number
+    )
+    return read
+
+
 def _no_number(written: str) -> None:
     return None

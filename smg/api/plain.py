@@ -7,7 +7,7 @@ import msgspec
 from smg import errors
 from smg._fast.jsonspan import members
 from smg.api.contract import Contract
-from smg.api.draft import Draft
+from smg.api.draft import Draft, model_in
 
 
 class NamedRequest(msgspec.Struct):
@@ -28,7 +28,8 @@ def read_plain(body: bytes, *, needs_model: bool, needs: bytes | None = None) ->
     """Check a body's JSON, these two members and that `needs` is there; raises 400."""
     contract = _NAMED if needs_model else _PLAIN
     draft = Draft(contract, contract.read(body), None)
-    draft.model = draft.value("model")
+    model = draft.written("model")
+    draft.model = model_in(model) if model is not None else None
     if needs is not None:
         found = members(body)
         if found is None or needs not in found:

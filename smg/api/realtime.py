@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from smg import errors
-from smg._fast.jsonspan import members, members_at, splice
+from smg._fast.jsonedit import splice
+from smg._fast.jsonspan import members, members_at
 from smg.api.call import Call
 from smg.api.contract import Contract
 from smg.api.draft import Draft

@@ -43,3 +43,13 @@ def min_tokens_problem(draft: Draft, most: bytes | None, told: str) -> str | Non
     if least is not None and most is not None and int(least) > int(most):
         return f"min_tokens cannot exceed {told}"
     return None
+
+
+def logit_bias_problem(draft: Draft) -> str | None:
+    """Its names must be IDs of tokens."""
+    biases = draft.inside("logit_bias")
+    for name in biases.names() if biases is not None else ():
+        if not name.isdigit():
+            shown = name.decode("utf-8", "replace")
+            return f"Invalid key '{shown}' in 'logit_bias': a token ID, a whole number from 0 on, is expected"
+    return None

@@ -10,8 +10,8 @@ from msgspec import inspect
 
 from smg._fast import jsonshape
 
-# A member (Struct, name) or a whole Struct (Struct, None) to a mark's number, and for a member optionally
-# the one value, as written, that the mark is for.
+# A member (Struct, name) or a whole Struct (Struct, None) to a mark, a bit, and for a member also the one
+# value, as written, that the mark is for, or None.
 Marks = Mapping[tuple[type[msgspec.Struct], str | None], tuple[int, bytes | None]]
 # A member (Struct, name) to the name of the member that it is another spelling of.
 Aliases = Mapping[tuple[type[msgspec.Struct], str], str]

@@ -14,11 +14,11 @@ PAIRED = frozenset({"chat", "completions", "generate", "messages", "responses", 
 """Endpoints that prefill/decode pairs serve."""
 
 
-
 class Surface(msgspec.Struct, frozen=True, dict=True):
     """One endpoint. `endpoint` is its label in metrics; `may_pipe`: a large body may go to the worker
     unread; `needs`: a member that must be there; `takes_form`: the body is a form instead of JSON;
-    `not_external`: external providers do not serve it, this is answered when nobody else has the model;
+    `not_external`: neither external providers nor pairs serve it, this is answered when nobody else has the
+    model;
     `is_realtime`: only workers of the Realtime API serve it."""
 
     path: str

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
+
+from smg._fast.jsonnames import Names
+from smg._fast.jsonspan import Members, elements, members_at, text_of
 
 _PREFIX = "Invalid value for 'tool_choice"
 
@@ -13,7 +16,7 @@ _PREFIX = "Invalid value for 'tool_choice"
 class Function(msgspec.Struct):
     name: str
     description: str | None = None
-    parameters: Any = None
+    parameters: dict[str, Any] | None = None
     strict: bool | None = None
 
 
@@ -79,47 +82,75 @@ class AllowedTools(msgspec.Struct, tag_field="type", tag="allowed_tools"):
 
 ToolChoice = Literal["none", "auto", "required"] | NamedChoice | AllowedTools
 
-_decoder: msgspec.json.Decoder[str | NamedChoice | AllowedTools] = msgspec.json.Decoder(
-    str | NamedChoice | AllowedTools
-)
+
+class Allowed:
+    """A choice of some tools, which are read one after the other: there may be very many."""
+
+    def __init__(self, written: bytes, found: Members) -> None:
+        self.mode: str = msgspec.json.decode(found.raw(b"mode") or b"")
+        self._written = written
+        self._start = (found.span(b"tools") or (0, 0))[0]
+
+    def __iter__(self) -> Iterator[Reference]:
+        for start, end in elements(self._written, self._start):
+            yield _reference.decode(self._written[start:end])
 
 
-def read_choice(written: bytes) -> str | NamedChoice | AllowedTools:
-    return _decoder.decode(written)
+Choice = str | NamedChoice | Allowed
+
+_reference: msgspec.json.Decoder[Reference] = msgspec.json.Decoder(Reference)
+_simple: msgspec.json.Decoder[str | NamedChoice] = msgspec.json.Decoder(str | NamedChoice)
 
 
-def is_forced(choice: str | NamedChoice | AllowedTools) -> bool:
+def read_choice(written: bytes) -> Choice:
+    """A choice that has been checked."""
+    if written.startswith(b"{"):
+        found = members_at(written, 0)
+        if msgspec.json.decode(found.raw(b"type") or b"") == "allowed_tools":
+            return Allowed(written, found)
+    return _simple.decode(written)
+
+
+def is_forced(choice: Choice) -> bool:
     """Must the model call a tool?"""
-    if isinstance(choice, AllowedTools):
+    if isinstance(choice, Allowed):
         return choice.mode == "required"
     return choice == "required" or isinstance(choice, NamedChoice)
 
 
 def choice_problem(
-    choice: str | NamedChoice | AllowedTools, has_tools: bool, names: Iterable[str]
+    choice: Choice, text: bytes, has_tools: bool, names: Iterable[tuple[int, int] | None]
 ) -> str | None:
-    """The rule that a choice breaks, None when it is fine. `names` of the tools are only read if needed."""
+    """The rule that a choice breaks, None when it is fine. `names`: where in `text` the names of the tools
+    stand, None for a tool that has none; they are only read if needed."""
     if not has_tools:
         if choice in ("none", "auto"):
             return None
         return f"{_PREFIX}': 'tool_choice' is only allowed when 'tools' are specified."
     if isinstance(choice, NamedChoice):
         name = choice.function.name
-        return None if name in names else f"{_PREFIX}': function '{name}' not found in 'tools'."
-    if isinstance(choice, AllowedTools):
-        return _allowed_problem(choice, set(names))
+        wanted = name.encode()
+        if any(span is not None and text_of(text, *span) == wanted for span in names):
+            return None
+        return f"{_PREFIX}': function '{name}' not found in 'tools'."
+    if isinstance(choice, Allowed):
+        known = Names(text)
+        for span in names:
+            if span is not None:
+                known.add(*span)
+        return _allowed_problem(choice, known)
     return None
 
 
-def _allowed_problem(choice: AllowedTools, known: set[str]) -> str | None:
+def _allowed_problem(choice: Allowed, known: Names) -> str | None:
     if choice.mode not in ("auto", "required"):
         return f"{_PREFIX}.mode': must be 'auto' or 'required', got '{choice.mode}'."
-    for one in choice.tools:
+    for one in choice:
         if not isinstance(one, FunctionReference):
             return (
                 f"{_PREFIX}.tools': Chat Completion API only supports function tools, got '{_identify(one)}'."
             )
-        if one.name not in known:
+        if one.name.encode() not in known:
             return f"{_PREFIX}.tools': tool '{one.name}' not found in 'tools'."
     return None
 

@@ -37,6 +37,8 @@ _PORT_MOST = 65535
 # Sizes in bytes: exact in a double and far from the end of 64 bits.
 _BYTES_MOST = 2**53
 
+AIOHTTP = "aiohttp"
+DATA_PATHS = ("fast", AIOHTTP)
 BUILT_BACKENDS = ("sglang", "vllm", "openai")
 LOG_LEVELS = ("debug", "info", "warn", "error")
 
@@ -149,6 +151,16 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
             "x-correlation-id, x-trace-id, request-id.",
         ),
     ] = ()
+    data_path: Annotated[
+        str,
+        Option(
+            group=REQUESTS,
+            choices=DATA_PATHS,
+            help="How inference requests are carried: fast by the compiled connection, aiohttp through the "
+            "aiohttp application. The answers are the same; aiohttp takes more CPU. Use it to find out "
+            "whether a fault is the fast path's.",
+        ),
+    ] = "fast"
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,6 +245,22 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Option(group=WORKERS, least=1, help="Longest pause, in seconds, between two tries to register it."),
     ] = 30
+    worker_startup_delay: Annotated[
+        int,
+        Option(group=WORKERS, help="Seconds after which a new worker is asked for the first time."),
+    ] = 0
+    job_queue_capacity: Annotated[
+        int,
+        Option(
+            group=WORKERS,
+            least=1,
+            help="How many workers may be on their way to be registered; one more gets a 503.",
+        ),
+    ] = 1000
+    job_queue_concurrency: Annotated[
+        int,
+        Option(group=WORKERS, least=1, most=10_000, help="How many of them are asked at the same time."),
+    ] = 200
     health_failure_threshold: Annotated[
         int, Option(group=HEALTH, least=1, help="Failed checks in a row that make a worker not ready.")
     ] = 3
@@ -287,7 +315,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         int, Option(group=RETRIES, least=1, help="Attempts in all; for a single one use --disable-retries.")
     ] = 5
     retry_initial_backoff_ms: Annotated[
-        int, Option(group=RETRIES, help="Pause before the second attempt.")
+        int, Option(group=RETRIES, least=1, help="Pause before the second attempt.")
     ] = 50
     retry_max_backoff_ms: Annotated[int, Option(group=RETRIES, help="Longest pause between attempts.")] = (
         30_000

@@ -37,11 +37,6 @@ _BACKENDS = "use --backend " + ", ".join(BUILT_BACKENDS[:-1]) + " or " + BUILT_B
 
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(
-        "Background jobs",
-        "registrations run as tasks of their own, without a queue to size",
-        ("--job-queue-capacity", "--job-queue-concurrency"),
-    ),
-    Refusal(
         "Media preparation",
         "images and audio go to HTTP workers as the client sent them",
         (
@@ -80,19 +75,6 @@ REFUSALS: tuple[Refusal, ...] = (
         ("--selection-policy", "--selection-accounting-ttl-ms", "--selection-temperature"),
     ),
     Refusal(
-        "Eviction at intervals",
-        "it is not needed: the indexes are within --max-tree-size at every moment, the least recently used "
-        "goes as they fill; leave the option out",
-        ("--eviction-interval-secs",),
-        never=True,
-    ),
-    Refusal(
-        "Blocks of prompts",
-        "it is not needed: prefixes of any length are matched; leave the option out",
-        ("--block-size",),
-        never=True,
-    ),
-    Refusal(
         "Silence of engines that push their load",
         "engines are asked for their load every --load-monitor-interval seconds",
         ("--worker-stale-secs",),
@@ -108,11 +90,6 @@ REFUSALS: tuple[Refusal, ...] = (
         "use --pd-disaggregation with prefill workers that encode what they are sent",
         ("--encode-policy", "--encode"),
         ("--epd-disaggregation",),
-    ),
-    Refusal(
-        "Start-up delay",
-        "a worker is probed at once and again until --worker-startup-timeout-secs has passed",
-        ("--worker-startup-delay",),
     ),
     Refusal(
         "Discovery of other gateways",

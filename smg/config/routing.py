@@ -108,6 +108,7 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             group=BY_PREFIX,
             spellings=("--spill-rel-threshold",),
+            least=1,
             help="cache_aware: requests in flight as a multiple of the mean.",
         ),
     ] = 1.5
@@ -158,6 +159,23 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True):
             "for one; the least recently used go first.",
         ),
     ] = 64 * 1024 * 1024
+    eviction_interval_secs: Annotated[
+        int,
+        Option(
+            group=BY_PREFIX,
+            least=1,
+            help="Accepted for old scripts: the index is within --max-tree-size at every moment, not only "
+            "at intervals.",
+        ),
+    ] = 60
+    block_size: Annotated[
+        int,
+        Option(
+            group=BY_PREFIX,
+            least=1,
+            help="Accepted for old scripts: prefixes of any length are matched, not only whole blocks.",
+        ),
+    ] = 16
     power_of_two_load_metric: Annotated[
         str,
         Option(

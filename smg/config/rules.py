@@ -113,16 +113,8 @@ def _secret_names(flag: str, names: Iterable[str]) -> Iterator[str]:
             yield f"{flag}: {name} holds a secret, which no log may show"
 
 
-def _worker_urls(config: Config) -> Iterator[str]:
-    seen: set[str] = set()
-    for url in config.workers.worker_urls:
-        if url.base in seen:
-            yield f"--worker-urls: {url.base} is given twice"
-        seen.add(url.base)
-
-
 def _power_of_two(config: Config) -> Iterator[str]:
-    if config.routing.policy == "power_of_two" and len(config.workers.worker_urls) == 1:
+    if config.routing.policy == "power_of_two" and len(set(config.workers.worker_urls)) == 1:
         yield "--policy power_of_two needs at least two workers; --worker-urls has only one"
 
 
@@ -249,7 +241,6 @@ RULES: tuple[tuple[frozenset[str], Rule], ...] = (
     (frozenset({"cors_allowed_origins"}), _cors),
     (frozenset({"request_id_headers"}), _request_id_headers),
     (frozenset({"routing_key_headers"}), _routing_key_headers),
-    (frozenset({"worker_urls"}), _worker_urls),
     (frozenset({"policy", "worker_urls"}), _power_of_two),
     (
         frozenset(

@@ -257,9 +257,10 @@ class ControlPlaneKey:
         parts = text.split(":", 3)
         if len(parts) < 4 or not parts[0].strip() or not parts[3].strip():
             raise ValueError("a control-plane key is written id:name:role:key")
-        if parts[2] not in cls.ROLES:
+        role = parts[2].strip().lower()
+        if role not in cls.ROLES:
             raise ValueError("the role of a control-plane key (its third part) is admin or user")
-        return cls(parts[0].strip(), parts[1].strip(), parts[2], parts[3].strip())
+        return cls(parts[0].strip(), parts[1].strip(), role, parts[3].strip())
 
     def __str__(self) -> str:
         return f"{self.id}:{self.name}:{self.role}:{self.key}"

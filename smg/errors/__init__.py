@@ -12,8 +12,10 @@ from smg.errors.control import admin_role_required as admin_role_required
 from smg.errors.control import bad_worker_request as bad_worker_request
 from smg.errors.control import control_plane_unauthorized as control_plane_unauthorized
 from smg.errors.control import malformed_json as malformed_json
+from smg.errors.control import too_many_jobs as too_many_jobs
 from smg.errors.control import too_many_workers as too_many_workers
 from smg.errors.control import worker_already_exists as worker_already_exists
+from smg.errors.control import worker_create_in_progress as worker_create_in_progress
 from smg.errors.control import worker_not_found as worker_not_found
 from smg.errors.error import ELSEWHERE as ELSEWHERE
 from smg.errors.error import ERROR_CODE_HEADER as ERROR_CODE_HEADER
@@ -27,6 +29,7 @@ from smg.errors.error import reason as reason
 from smg.errors.error import render as render
 from smg.errors.error import retry_of_status as retry_of_status
 from smg.errors.error import stream_error_frame as stream_error_frame
+from smg.errors.error import told_code as told_code
 from smg.errors.requests import invalid_call as invalid_call
 from smg.errors.requests import invalid_tenant_header as invalid_tenant_header
 from smg.errors.requests import json_mismatch as json_mismatch
@@ -52,11 +55,13 @@ from smg.errors.requests import unsupported_media_type as unsupported_media_type
 from smg.errors.requests import validation_failed as validation_failed
 from smg.errors.table import table as table
 from smg.errors.unsupported import decisions_not_supported as decisions_not_supported
+from smg.errors.unsupported import heap_profile_not_built as heap_profile_not_built
 from smg.errors.unsupported import internal_error as internal_error
 from smg.errors.unsupported import not_for_pairs as not_for_pairs
 from smg.errors.unsupported import not_implemented as not_implemented
 from smg.errors.unsupported import transcriptions_not_supported as transcriptions_not_supported
 from smg.errors.unsupported import upload_not_stored as upload_not_stored
+from smg.errors.unsupported import wasm_not_offered as wasm_not_offered
 from smg.errors.unsupported import webrtc_not_supported as webrtc_not_supported
 from smg.errors.workers import call_upstream_connection_failed as call_upstream_connection_failed
 from smg.errors.workers import call_upstream_request_error as call_upstream_request_error

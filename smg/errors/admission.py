@@ -12,15 +12,15 @@ _BACK_OFF = (("Retry-After", "2"),)
 def admission_queue_full(may_wait: bool) -> GatewayError:
     """`may_wait`: there is a queue, and it is full."""
     message = (
-        "The concurrency limit is reached, and the queue is full"
+        "admission queue is at capacity"
         if may_wait
-        else "The concurrency limit is reached, and requests may not wait"
+        else "concurrency limit reached and queuing is disabled"
     )
     return GatewayError(429, "admission_queue_full", message, headers=_BACK_OFF)
 
 
 def admission_queue_timeout() -> GatewayError:
-    message = "The request waited too long for its turn"
+    message = "timed out waiting for an admission slot"
     return GatewayError(503, "admission_queue_timeout", message, headers=_BACK_OFF)
 
 

@@ -30,9 +30,20 @@ def worker_already_exists(url: str) -> GatewayError:
     return GatewayError(409, "WORKER_ALREADY_EXISTS", message, Shape.ADMIN, Source.CLIENT)
 
 
+def worker_create_in_progress(url: str) -> GatewayError:
+    """A worker of that URL has been taken in, but has not been reached yet."""
+    message = f"Worker {url} is being registered"
+    return GatewayError(409, "WORKER_CREATE_IN_PROGRESS", message, Shape.ADMIN, Source.CLIENT)
+
+
 def too_many_workers(limit: int) -> GatewayError:
     message = f"No more than {limit} workers can be registered"
     return GatewayError(503, "TOO_MANY_WORKERS", message, Shape.ADMIN)
+
+
+def too_many_jobs(limit: int) -> GatewayError:
+    message = f"{limit} workers are on their way to be registered, no more may be for now"
+    return GatewayError(503, "TOO_MANY_JOBS", message, Shape.ADMIN)
 
 
 def malformed_json(problem: str) -> GatewayError:

@@ -125,6 +125,11 @@ class GatewayError(Exception):
         self.headers = headers
 
 
+def told_code(error: GatewayError) -> str:
+    """The code as a client sees it; empty where the body has none."""
+    return "" if error.shape in (Shape.EMPTY, Shape.PLAIN) else str(error.code)
+
+
 def render(error: GatewayError) -> tuple[list[tuple[str, str]], bytes]:
     """Headers (`Content-Type` and the error's own) and body of an error's answer."""
     headers = list(error.headers)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from smg.errors.error import GatewayError, Shape, Source
 
+_STEP = 1 << 18
+
 
 def json_parse_error(message: str) -> GatewayError:
     return GatewayError(400, "json_parse_error", message, Shape.REQUEST, Source.CLIENT)
@@ -21,9 +23,13 @@ def json_mismatch(problem: str, body: bytes, position: int) -> GatewayError:
 
 
 def _where(body: bytes, position: int) -> str:
-    line = body.count(b"\n", 0, position) + 1
-    column = position - (body.rfind(b"\n", 0, position) + 1) + 1
-    return f" at line {line} column {column}"
+    # Step by step: others must not wait until a large body was counted through.
+    line, begin = 1, 0
+    for at in range(0, position, _STEP):
+        end = min(at + _STEP, position)
+        line += body.count(b"\n", at, end)
+        begin = body.rfind(b"\n", at, end) + 1 or begin
+    return f" at line {line} column {position - begin + 1}"
 
 
 def validation_failed(message: str) -> GatewayError:

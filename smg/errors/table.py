@@ -10,8 +10,10 @@ from smg.errors.control import (
     bad_worker_request,
     control_plane_unauthorized,
     malformed_json,
+    too_many_jobs,
     too_many_workers,
     worker_already_exists,
+    worker_create_in_progress,
     worker_not_found,
 )
 from smg.errors.error import GatewayError
@@ -39,10 +41,12 @@ from smg.errors.requests import (
 )
 from smg.errors.unsupported import (
     decisions_not_supported,
+    heap_profile_not_built,
     internal_error,
     not_implemented,
     transcriptions_not_supported,
     upload_not_stored,
+    wasm_not_offered,
     webrtc_not_supported,
 )
 from smg.errors.workers import (
@@ -84,6 +88,7 @@ def table() -> Iterator[GatewayError]:
     yield bad_worker_request("…")
     yield worker_not_found("…")
     yield worker_already_exists("…")
+    yield worker_create_in_progress("…")
     yield unsupported_media_type()
     yield malformed_json("…")
     yield unknown_url("GET", "/x")
@@ -110,10 +115,13 @@ def table() -> Iterator[GatewayError]:
     yield no_engine_metrics()
     yield no_models_available()
     yield too_many_workers(1)
+    yield too_many_jobs(1)
     yield not_implemented("…")
     yield decisions_not_supported()
     yield transcriptions_not_supported()
     yield webrtc_not_supported()
+    yield heap_profile_not_built()
+    yield wasm_not_offered()
     yield upload_not_stored()
     yield internal_error()
     yield invalid_tenant_header("x", 1)

@@ -29,6 +29,16 @@ def webrtc_not_supported() -> GatewayError:
     return GatewayError(501, "webrtc_not_supported", message)
 
 
+def heap_profile_not_built() -> GatewayError:
+    message = "There is no heap profiler in this gateway; use a Python memory profiler"
+    return GatewayError(501, "heap_profile_not_built", message)
+
+
+def wasm_not_offered() -> GatewayError:
+    """As gateways answer that know these routes and were started without plugins."""
+    return GatewayError(500, "wasm_not_offered", "", Shape.EMPTY)
+
+
 def upload_not_stored() -> GatewayError:
     return GatewayError(500, "upload_not_stored", "The uploaded file could not be stored")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
 from smg import errors
@@ -17,7 +17,7 @@ from smg.policies.choose import Policy
 from smg.policies.manual import Pins
 from smg.workers.overload import Overload
 from smg.workers.registry import Change, ModelEntry, Registry
-from smg.workers.worker import Worker
+from smg.workers.worker import REGULAR, Worker
 
 Half = Callable[[ModelEntry], tuple[Worker, ...]]
 
@@ -73,10 +73,12 @@ class Legs:
 
     `prefill_limit`: requests in flight that a prefill worker may have, None for any number; those above wait
     in `prefill_turns`. `decode_turns`: those that wait for room in a decode worker's running window.
-    `prefilled` counts the requests of each prefill worker, by model.
+    `prefilled` counts the requests of each prefill worker, by model, `selected` those of all that ever were.
     """
 
-    __slots__ = ("decode", "decode_turns", "prefill", "prefill_limit", "prefill_turns", "prefilled")
+    __slots__ = (
+        "decode", "decode_turns", "prefill", "prefill_limit", "prefill_turns", "prefilled", "selected",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -92,11 +94,13 @@ class Legs:
         self.prefill_turns = prefill_turns
         self.decode_turns = decode_turns
         self.prefilled: dict[Worker, dict[str, int]] = {}
+        self.selected: dict[str, int] = {}
 
     def count(self, worker: Worker, model: str | None) -> None:
         counts = self.prefilled.setdefault(worker, {})
         model = model if model in worker.models else OTHER
         counts[model] = counts.get(model, 0) + 1
+        self.selected[model] = self.selected.get(model, 0) + 1
 
     def has_room_to_prefill(self, worker: Worker) -> bool:
         return self.prefill_limit is None or worker.load < self.prefill_limit
@@ -160,6 +164,8 @@ class PairRouter(Router):
     def lease(self, call: Call, get: hints.Get, tried: tuple[Worker, ...] = ()) -> Lease:
         """As a router does; for a model of halves a `PairLease`."""
         entry = self._entry(call)
+        if entry is None and self._has_halves_only():
+            _check_surface(call.surface)
         if entry is None or not entry.is_paired:
             return super().lease(call, get, tried)
         _check_surface(call.surface)
@@ -176,27 +182,35 @@ class PairRouter(Router):
         legs.count(prefill.worker, call.model)
         return PairLease(decode, prefill, self._prefilled, self._decoded)
 
+    def check_surface(self, surface: Surface) -> None:
+        if self._has_halves_only():
+            _check_surface(surface)
+
     def has_untried(self, call: Call, tried: tuple[Worker, ...]) -> bool:
         entry = self._entry(call)
         if entry is None or not entry.is_paired:
             return super().has_untried(call, tried)
         now = time.monotonic()
 
-        def usable(workers: tuple[Worker, ...]) -> set[str]:
-            return {w.pairing for w in workers if w not in tried and w.breaker.would_allow(now)}
+        def usable(workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
+            return tuple(w for w in workers if w not in tried and w.breaker.would_allow(now))
 
-        return not usable(entry.prefill).isdisjoint(usable(entry.decode))
+        others = _protocols(usable(entry.decode))
+        return any(worker.fits(others) for worker in usable(entry.prefill))
 
     def _entry(self, call: Call) -> ModelEntry | None:
         return self._registry.any_entry() if call.model is None else self._registry.find(call.model)
+
+    def _has_halves_only(self) -> bool:
+        return all(worker.worker_type != REGULAR for worker in self._registry.any_entry().workers)
 
     def _prefills_of(self, entry: ModelEntry, call: Call) -> tuple[Worker, ...]:
         """The prefill workers with room that a decode worker can take over from. Raises 429 and 503."""
         model = call.model or ""
         if not entry.prefill or not entry.decode:
             raise errors.no_available_workers(model)
-        known = {worker.pairing for worker in entry.decode}
-        if all(worker.pairing not in known for worker in entry.prefill):
+        known = _protocols(entry.decode)
+        if not any(worker.fits(known) for worker in entry.prefill):
             raise errors.no_compatible_pd_pair(model)
         fitting = _prefills(entry)
         if not fitting:
@@ -228,8 +242,12 @@ class PairRouter(Router):
 def _prefills(entry: ModelEntry) -> tuple[Worker, ...]:
     """Those that may be asked and that a decode worker which may be asked can take over from."""
     now = time.monotonic()
-    open_ = {worker.pairing for worker in entry.decode if worker.breaker.would_allow(now)}
-    return tuple(w for w in entry.prefill if w.pairing in open_ and w.breaker.would_allow(now))
+    open_ = _protocols(worker for worker in entry.decode if worker.breaker.would_allow(now))
+    return tuple(w for w in entry.prefill if w.fits(open_) and w.breaker.would_allow(now))
+
+
+def _protocols(workers: Iterable[Worker]) -> set[tuple[str, str | None]]:
+    return {(worker.runtime, worker.connector) for worker in workers}
 
 
 def _decodes(entry: ModelEntry) -> tuple[Worker, ...]:
@@ -237,8 +255,10 @@ def _decodes(entry: ModelEntry) -> tuple[Worker, ...]:
 
 
 def _partners(prefill: Worker, entry: ModelEntry) -> tuple[Worker, ...]:
-    """The decode workers that can take over, those with room if there are any."""
-    fitting = tuple(worker for worker in entry.decode if worker.pairing == prefill.pairing)
+    """The decode workers that can take over: those that name the same connector if there are any, and of
+    them those with room."""
+    fitting = tuple(worker for worker in entry.decode if prefill.pairs_with(worker))
+    fitting = tuple(worker for worker in fitting if worker.connector == prefill.connector) or fitting
     return tuple(filter(has_room_to_decode, fitting)) or fitting
 
 
@@ -246,8 +266,8 @@ def _check_surface(surface: Surface) -> None:
     """Raises 501 for what pairs do not serve."""
     if surface.endpoint in PAIRED:
         return
-    if surface.endpoint == "decisions":
-        raise errors.decisions_not_supported()
+    if surface.not_external is not None:
+        raise surface.not_external()
     raise errors.not_for_pairs(surface.endpoint)
 
 

@@ -42,15 +42,16 @@ class Recorder:
     def __call__(self, x: Exchange) -> None:
         seconds = (time.monotonic_ns() - x.begun_ns) * 1e-9
         status = x.status or CLIENT_CLOSED
-        code = ""
+        code = told = ""
         if x.client_left:
             status, code = CLIENT_CLOSED, CLIENT_CLOSED_CODE
+            told = code
         elif x.error is not None:
-            code = str(x.error.code)
+            code, told = str(x.error.code), errors.told_code(x.error)
         elif x.outcome == fast.BROKEN:
-            code = STREAM_ERROR
+            code = told = STREAM_ERROR
         row = self._row(x, x.worker)
-        outcome = (status, code, x.piped, x.stream)
+        outcome = (status, told, x.piped, x.stream)
         counts = row.counts
         if outcome in counts:
             counts[outcome] += 1

@@ -60,6 +60,11 @@ class RetryBudget:
         return True
 
 
+def attempts_of(retry: Retry) -> int:
+    """How often a request may be tried in all."""
+    return 1 if retry.disable_retries else retry.retry_max_retries
+
+
 class Pauses:
     """The pause after each attempt: growing, bounded, with jitter."""
 

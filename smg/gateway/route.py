@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 
+import msgspec
+
 from smg import errors
 from smg.api import hints
 from smg.api.call import Call
+from smg.api.surfaces import Surface
 from smg.config.model import Retry as RetryOptions
 from smg.gateway import explain
-from smg.gateway.retries import Pauses, RetryBudget
+from smg.gateway.retries import Pauses, RetryBudget, attempts_of
 from smg.policies.ask import Ask, Ticket
 from smg.policies.choices import Choices
 from smg.policies.choose import Policy
@@ -114,6 +117,7 @@ class Router:
         self._unreachable, self._stuck = registry.unreachable, registry.stuck
         self._make_policy = make_policy
         self._policies: dict[str, Policy] = {}
+        self._retry = retry
         self._pauses = Pauses(retry)
         self.budget = RetryBudget(time.monotonic())
         self.overload = overload
@@ -123,7 +127,7 @@ class Router:
         self._any = self._new_policy()
         self.choices = Choices()
         self.warmup: Warmup | None = None
-        self.attempts = 1 if retry.disable_retries else retry.retry_max_retries
+        self.attempts = attempts_of(retry)
         registry.on_change(self._on_change)
 
     @property
@@ -142,6 +146,9 @@ class Router:
     def has_hint(self, get: hints.Get) -> bool:
         """Do the headers alone tell where the request belongs, so that its body need not be read?"""
         return self._pins is None and hints.tokens(get(hints.ROUTING_TOKENS)) is not None
+
+    def check_surface(self, surface: Surface) -> None:
+        """Raises 501 for what no worker there is could serve, whatever its model."""
 
     async def turn(self, call: Call) -> None:
         """Wait until there may be an attempt at the call."""
@@ -259,18 +266,25 @@ class Router:
         spared = {*self._overloaded, *self._unreachable, *self._stuck}
         return any(w not in tried and w.breaker.would_allow(now) and w not in spared for w in ready)
 
-    def may_retry(self, how: errors.Retry, call: Call, number: int, tried: tuple[Worker, ...]) -> bool:
-        """Is attempt `number` (from 1), which failed in a way that allows `how`, followed by another? Asked
-        once for each; takes that one from the budget."""
-        if how is errors.Retry.NO or number >= self.attempts:
+    def may_retry(
+        self, how: errors.Retry, call: Call, number: int, tried: tuple[Worker, ...], worker: Worker
+    ) -> bool:
+        """Is attempt `number` (from 1), which failed at `worker` in a way that allows `how`, followed by
+        another? Asked once for each; takes that one from the budget."""
+        attempts = self.attempts if not worker.retries else attempts_of(self._retry_at(worker))
+        if how is errors.Retry.NO or number >= attempts:
             return False
         if how is not errors.Retry.YES and not self.has_untried(call, tried):
             return False
         return self.budget.try_spend(time.monotonic())
 
-    def delay_s(self, number: int) -> float:
-        """How long to wait after attempt `number`."""
-        return self._pauses.after_s(number)
+    def delay_s(self, number: int, worker: Worker) -> float:
+        """How long to wait after attempt `number`, which failed at `worker`."""
+        pauses = self._pauses if not worker.retries else Pauses(self._retry_at(worker))
+        return pauses.after_s(number)
+
+    def _retry_at(self, worker: Worker) -> RetryOptions:
+        return msgspec.structs.replace(self._retry, **worker.retries)
 
 
 def _ready_for_realtime(entry: ModelEntry, model: str) -> tuple[Worker, ...]:
@@ -284,6 +298,6 @@ def _ready_for_realtime(entry: ModelEntry, model: str) -> tuple[Worker, ...]:
 
 
 def _conversation_of(ask: Ask) -> bytes | None:
-    """What a sticky session is known by: the routing key, else the body's `rid`."""
-    key = ask.key or ask.rid
+    """A sticky session's name, without the number of its turn."""
+    key = ask.session
     return hints.conversation(key) if key is not None else None

@@ -87,11 +87,11 @@ async def attempt(x: Exchange, gw: Gateway, call: Call) -> None:
             break
         tried = lease.add_to(tried)
         how = failed.retry if failed is not None else gw.retry_of(x)
-        if x.piped or not gw.router.may_retry(how, call, number, tried):
+        if x.piped or not gw.router.may_retry(how, call, number, tried, worker):
             break
         # Another worker is asked at once when this one could not be reached.
         at_once = how is errors.Retry.OTHER_WORKER and failed is not None
-        pause_s = 0.0 if at_once else gw.router.delay_s(number)
+        pause_s = 0.0 if at_once else gw.router.delay_s(number, worker)
         gw.record.retried(x, worker, failed, pause_s)
         x.routed_line = b""
         if not at_once:

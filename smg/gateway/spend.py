@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 
 from smg import errors
 from smg._fast import exchange as fast
 from smg._fast.exchange import Exchange
-from smg._fast.promptspan import prompt_spans
 from smg._fast.usage import UsageMeter, guess_tokens
 from smg.admission.tenants import Charge, Tenants
-from smg.api.call import Call
+from smg.api.call import LARGE_BODY, PROMPTS, Call
 
 MOST_TOKENS = 10**9
 """A worker that says more is not believed."""
-# Where prompts stand, by endpoint; of others the whole body counts.
-_MEMBERS = {
-    "chat": (b"messages",),
-    "completions": (b"prompt",),
-    "generate": (b"text", b"input_ids"),
-    "messages": (b"messages", b"system"),
-    "responses": (b"input", b"instructions"),
-    "embeddings": (b"input",),
-}
 
 
 class Spending:
@@ -34,7 +25,14 @@ class Spending:
     def reserve(self, x: Exchange, call: Call) -> Charge | Awaitable[Charge]:
         """Take the estimate from the tenant's budget, at once or when the store has answered; raises 429."""
         x.meter = UsageMeter()
+        if call.body is not None and len(call.body) > LARGE_BODY:
+            return self._reserve_large(x, call)
         return self._tenants.reserve(x.tenant, call.model, estimate(call))
+
+    async def _reserve_large(self, x: Exchange, call: Call) -> Charge:
+        tokens = await asyncio.get_running_loop().run_in_executor(None, estimate, call)
+        paid = self._tenants.reserve(x.tenant, call.model, tokens)
+        return paid if isinstance(paid, Charge) else await paid
 
     def settle(self, x: Exchange, charge: Charge) -> None:
         """The exchange has ended, in whatever way."""
@@ -50,20 +48,16 @@ def estimate(call: Call) -> int:
     body = call.body
     if body is None:
         return 0
-    members = _MEMBERS.get(call.surface.endpoint)
+    # Of endpoints without prompts the whole body counts.
+    members = PROMPTS.get(call.surface.endpoint)
     if members is None:
         return guess_tokens(body, None)
     total = 0
     for member in members:
-        spans = prompt_spans(body, member)
+        spans = call.spans(member)
         if spans is not None:
             total += guess_tokens(body, spans)
     return total or 1
-
-
-def _spans(body: bytes, member: bytes) -> memoryview[int]:
-    """Begins and ends of a prompt's texts, in turn."""
-    return memoryview(prompt_spans(body, member) or b"").cast("q")
 
 
 def cost_of(x: Exchange, estimated: int) -> int | None:
@@ -95,14 +89,5 @@ def _said(count: int, otherwise: int) -> int:
 
 def _has_many_results(x: Exchange) -> bool:
     """Does a stream tell of several results in turn, each with counts of its own?"""
-    body = x.body
-    if not x.stream or x.route.endpoint != "generate" or body is None:
-        return False
-    texts, tokens = (
-        memoryview(prompt_spans(body, name) or b"").cast("q") for name in (b"text", b"input_ids")
-    )
-    return (
-        b'"n"' in body
-        or (len(texts) > 0 and body[texts[0] - 1 : texts[0]] != b'"' and body[texts[0]] == ord("["))
-        or (len(tokens) > 0 and body[tokens[0] : tokens[1]].translate(None, b" \t\r\n").startswith(b"[["))
-    )
+    call: Call = x.call
+    return x.stream and x.route.endpoint == "generate" and call.has_many_results

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import msgspec
 
-from smg._fast.jsonspan import members
 from smg.api import hints
 from smg.api.call import Call
 
@@ -51,7 +50,7 @@ class Ask:
         self.branch: tuple[str, str] | None = None
         self.prompt_bytes = self.matched_bytes = self.held_bytes = 0
         self._get = get
-        self._key_names = (*key_names, hints.ROUTING_KEY) if key_names else (hints.ROUTING_KEY,)
+        self._key_names = key_names or (hints.ROUTING_KEY,)
         self._tokens: array[int] | tuple[()] | None = _UNREAD
         self._key: bytes | tuple[()] | None = _UNREAD
 
@@ -66,15 +65,21 @@ class Ask:
     def key(self) -> bytes | None:
         """The routing key: of the configured headers the first with a valid value, else the usual one."""
         if isinstance(self._key, tuple):
-            self._key = hints.first_key(self._get, self._key_names)
+            names = self._key_names
+            names = names if hints.ROUTING_KEY in names else (*names, hints.ROUTING_KEY)
+            self._key = hints.first_key(self._get, names)
         return self._key
+
+    @property
+    def session(self) -> bytes | None:
+        """What a sticky session is known by: the key in a configured header, which the usual one is only as
+        long as no others are configured; else the body's `rid`."""
+        return hints.first_key(self._get, self._key_names) or self.rid
 
     @property
     def rid(self) -> bytes | None:
         """The body's `rid`, when it is a text that can be a key."""
-        body = self.call.body
-        found = members(body) if body is not None else None
-        raw = found.raw(b"rid") if found is not None else None
+        raw = self.call.rid
         if raw is None or not raw.startswith(b'"'):
             return None
         text: str = msgspec.json.decode(raw)

@@ -26,13 +26,21 @@ NO_PROMPT = ("cache_aware", "no_prompt")
 
 
 class Index(Protocol):
-    """What is known of the workers' caches; sizes in bytes of text."""
+    """What is known of the workers' caches; sizes in bytes of text.
 
-    def best(self, prompt: Prompt) -> tuple[int, list[Worker]]: ...
+    Events of the engines' own caches (over ZMQ or gRPC) would come in here as well, worker by worker: a block
+    that was stored is an `insert` of the prompt up to its end, a cleared cache is `forget`. These indexes
+    keep no account of what is evicted; `Caches` of caches.py does, and takes such events by its `drop`.
+    """
 
-    def insert(self, prompt: Prompt, worker: Worker) -> None: ...
+    def best(self, prompt: Prompt) -> tuple[int, list[Worker]]:
+        """The longest known prefix, and who holds all of it."""
 
-    def forget(self, worker: Worker) -> None: ...
+    def insert(self, prompt: Prompt, worker: Worker) -> None:
+        """The worker holds this prompt, or will: it was sent there."""
+
+    def forget(self, worker: Worker) -> None:
+        """The worker holds nothing any more, or is gone."""
 
 
 class Spill:

@@ -81,7 +81,11 @@ class Caches:
         self._table.use(path, place.number, place.given)
 
     def drop(self, path: Path, worker: Worker, kept: int) -> None:
-        """The worker's engine says that it holds no more than `kept` bytes of the prompt."""
+        """The worker holds no more than `kept` bytes of the prompt.
+
+        For events of its engine's cache: a block was dropped. One that was stored is a `use` of the prompt up
+        to the block's end that misses nothing.
+        """
         place = self._places.get(worker)
         if place is not None:
             self._table.drop(path, place.number, kept)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from smg._fast.prefix import token_hashes
-from smg.policies.prefix_index import TEXT_BYTES_PER_TOKEN, Prompt
+from smg.policies.prefix_index import Prompt
 from smg.workers.worker import Worker
 
 MAX_HEADS = 1_000_000
@@ -14,7 +14,7 @@ MAX_HEADS = 1_000_000
 
 class PlacementIndex:
     """`boundaries`: lengths in tokens; the deepest that the prompt reaches and that is known decides.
-    Has the interface of `PrefixIndex`; prompts without tokens match nothing."""
+    Prompts without tokens match nothing."""
 
     def __init__(self, boundaries: Sequence[int], ttl_s: float, clock: Callable[[], float]) -> None:
         self._boundaries = tuple(sorted(boundaries))
@@ -32,15 +32,6 @@ class PlacementIndex:
                     # The whole of what can be compared is held: affinity counts.
                     return prompt.size, fresh
         return 0, []
-
-    def held(self, prompt: Prompt, workers: Sequence[Worker]) -> list[int]:
-        now = self._clock()
-        held = dict.fromkeys(workers, 0)
-        for length, head in self._hashes(prompt):
-            for worker, until in self._heads.get((length, head), {}).items():
-                if until > now and worker in held:
-                    held[worker] = length * TEXT_BYTES_PER_TOKEN
-        return [held[worker] for worker in workers]
 
     def insert(self, prompt: Prompt, worker: Worker) -> None:
         now = self._clock()

@@ -1,17 +1,16 @@
 """Which worker holds how much of a prompt: the token tree, the text index, and the workers' places in them.
 
-The one seam to what engines report of their caches by themselves later: whoever knows better than "it was
-sent there" inserts and forgets here.
+What engines report of their caches by themselves can come in where `Index` in cache_aware.py says.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
 
-from smg._fast.promptspan import prompt_spans, spans_size
-from smg._fast.radix import MAX_WORKERS, TokenTree
+from smg._fast.index import MAX_WORKERS
+from smg._fast.promptspan import first_spans, spans_size
+from smg._fast.radix import TokenTree
 from smg._fast.textindex import TextIndex
 from smg.policies.ask import Ask
 from smg.workers.worker import Worker
@@ -25,6 +24,8 @@ _PROMPTS = {
     "messages": b"messages",
 }
 _OTHER = {"generate": b"input_ids"}
+MOST_TEXT = 2 * 1024 * 1024
+"""Bytes of a prompt that are looked at: half a million tokens, in half a millisecond."""
 TEXT_BYTES_PER_TOKEN = 4
 """What a hinted token weighs where tokens and text are added up."""
 
@@ -50,11 +51,13 @@ def prompt_of(ask: Ask) -> Prompt | None:
     member = _PROMPTS.get(endpoint)
     if body is None or member is None:
         return None
-    spans = prompt_spans(body, member)
+    spans = ask.call.spans(member)
     if spans is None and endpoint in _OTHER:
-        spans = prompt_spans(body, _OTHER[endpoint])
+        spans = ask.call.spans(_OTHER[endpoint])
     if spans is None:
         return None
+    if len(body) > MOST_TEXT:
+        spans = first_spans(spans, MOST_TEXT)
     return Prompt(None, body, spans, spans_size(spans))
 
 
@@ -68,7 +71,6 @@ class PrefixIndex:
         self._workers: dict[int, Worker] = {}
         self._free = list(range(MAX_WORKERS - 1, -1, -1))
         self._leaving: list[int] = []
-        self._depths = array("i", [0]) * MAX_WORKERS
 
     def slot(self, worker: Worker) -> int | None:
         """The worker's place; None when there are more workers than places."""
@@ -81,9 +83,10 @@ class PrefixIndex:
         return slot
 
     def _take_slot(self) -> int | None:
-        # The tree forgets a worker little by little; until then its slot is only taken for want of another.
-        if self._leaving and (not self._free or not self._tree.sweeping):
+        # A worker is forgotten little by little; until then its slot is only taken for want of another.
+        if self._leaving and (not self._free or not (self._tree.sweeping or self._text.sweeping)):
             self._tree.sweep(sys.maxsize)
+            self._text.sweep(sys.maxsize)
             self._free += self._leaving
             self._leaving.clear()
         return self._free.pop() if self._free else None
@@ -105,18 +108,6 @@ class PrefixIndex:
         else:
             matched, slots = self._text.best(prompt.body, prompt.spans or b"")
         return matched, [self._workers[slot] for slot in slots if slot in self._workers]
-
-    def held(self, prompt: Prompt, workers: Sequence[Worker]) -> list[int]:
-        """How many bytes of the prompt's text each worker holds, from its beginning."""
-        depths = self._depths
-        if prompt.tokens is not None:
-            self._tree.depths(prompt.tokens, depths)
-            scale = TEXT_BYTES_PER_TOKEN
-        else:
-            self._text.depths(prompt.body, prompt.spans or b"", depths)
-            scale = 1
-        slots = self._slots
-        return [depths[slots[w]] * scale if w in slots else 0 for w in workers]
 
     def insert(self, prompt: Prompt, worker: Worker) -> None:
         """The worker will hold this prompt."""

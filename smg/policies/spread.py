@@ -1,4 +1,4 @@
-"""Where a prompt goes that no worker holds enough of: to the fewest requests, and of equals to the emptiest cache.
+"""Where a prompt goes that no worker holds enough of: to the fewest requests, then to the emptiest cache.
 
 Chance alone would fill one cache faster than another, and what it then evicts is missed later.
 """
@@ -26,8 +26,8 @@ class Spread:
 
     def choose(self, candidates: Sequence[Worker], holders: Collection[Worker]) -> Worker:
         """One of those with the fewest requests in flight; a worker of `holders`, which hold some of the
-        prompt, counts among them if chance alone may have given it more. Of these holders, or else of all, the
-        one that was given least; then by chance."""
+        prompt, counts among them if chance alone may have given it more. Of these holders, or else of all,
+        the one that was given least; then by chance."""
         loads = [worker.load for worker in candidates]
         least = min(loads)
         equals: list[Worker] = []

@@ -19,15 +19,14 @@ from smg.server.admin.loads import LoadRoutes
 from smg.server.admin.parsing import ParsingRoutes
 from smg.server.admin.workers import WorkerRoutes
 from smg.server.cors import Cors
-from smg.server.deps import MAX_ADMIN_BODY_BYTES, Deps, Handler, error_answer, request_id_of
+from smg.server.data_plane import ExchangeAnswer, ask_later
+from smg.server.deps import MAX_ADMIN_BODY_BYTES, Deps, Handler, error_answer, request_id_of, shown_path
 from smg.server.models import ModelRoutes
 from smg.server.openapi import OpenApi
 from smg.server.public import InfoRoutes, ProbeRoutes
 from smg.telemetry import logs
 
 log = logs.get(__name__)
-
-_SHOWN_CHARACTERS = 1024
 
 
 class Part(Protocol):
@@ -45,7 +44,7 @@ def build_app(deps: Deps, *further: Part) -> web.Application:
     for one in further:
         app.add_routes(one.routes())
     serve = deps.serve if deps.serve is not None else _not_served
-    app.add_routes([web.post(path, serve) for path in deps.data_plane_paths])
+    app.add_routes([web.post(path, serve, expect_handler=ask_later) for path in deps.data_plane_paths])
     return app
 
 
@@ -74,7 +73,7 @@ def _answering(cors: Cors) -> Middleware:
         except web.HTTPException as refusal:
             return error_answer(_as_gateway_error(request, refusal))
         except Exception as bug:
-            log.exception("route failed", bug, method=request.method, path=_shown_path(request))
+            log.exception("route failed", bug, method=request.method, path=shown_path(request))
             return error_answer(errors.internal_error())
 
     return middleware
@@ -84,6 +83,8 @@ def _common_headers(
     request_ids: RequestIds, cors: Cors
 ) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
     async def add(request: web.Request, response: web.StreamResponse) -> None:
+        if isinstance(response, ExchangeAnswer):
+            return
         # What the library is called and which version it has is nobody's business.
         response.headers.popall("Server", None)
         if RESPONSE_HEADER not in response.headers:
@@ -104,18 +105,13 @@ def _as_gateway_error(request: web.Request, refusal: web.HTTPException) -> error
     """What aiohttp itself refuses, in our words."""
     if isinstance(refusal, web.HTTPMethodNotAllowed):
         allow = ", ".join(sorted(refusal.allowed_methods))
-        return errors.method_not_allowed(request.method, _shown_path(request), allow)
+        return errors.method_not_allowed(request.method, shown_path(request), allow)
     if refusal.status == 404:
-        return errors.unknown_url(request.method, _shown_path(request))
+        return errors.unknown_url(request.method, shown_path(request))
     if refusal.status == 413:
         return errors.request_body_too_large(MAX_ADMIN_BODY_BYTES)
     return errors.malformed_request(refusal.status, refusal.reason)
 
 
-def _shown_path(request: web.Request) -> str:
-    """The path as it may stand in JSON: no query, no bytes that are not UTF-8, no megabyte."""
-    return request.path[:_SHOWN_CHARACTERS].encode("utf-8", "replace").decode()
-
-
 async def _not_served(request: web.Request) -> web.StreamResponse:
-    raise errors.not_implemented(f"POST {_shown_path(request)}")
+    raise errors.not_implemented(f"POST {shown_path(request)}")

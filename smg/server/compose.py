@@ -51,7 +51,7 @@ from smg.workers.overload import Overload
 from smg.workers.register import Registrar
 from smg.workers.registry import Registry
 from smg.workers.warmup import Warmup
-from smg.workers.worker import DECODE, Backend, Worker
+from smg.workers.worker import DECODE, PREFILL, Backend, Worker
 
 log = logs.get("compose")
 
@@ -229,6 +229,11 @@ def serving(
     )
     routing = config.routing
     metrics.policy = routing.policy
+    pairs = config.disaggregation
+    metrics.policies = {
+        PREFILL: pairs.prefill_policy or routing.policy,
+        DECODE: pairs.decode_policy or routing.policy,
+    }
     metrics.buffered_because = router.buffered_because
     pipe_above = -1 if config.retry.disable_retries else config.listen.max_buffered_request_bytes
     # A rank's number is written into the body.

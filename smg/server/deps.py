@@ -25,6 +25,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MAX_ADMIN_BODY_BYTES = 1 << 20
 BODY_TIMEOUT_S = 30.0
+_SHOWN_CHARACTERS = 1024
 
 _REQUEST_ID = web.RequestKey("request_id", str)
 
@@ -35,7 +36,7 @@ T = TypeVar("T")
 class Deps:
     """`not_ready_reason`: why `/readiness` is to fail although workers are there, e.g. `draining`.
 
-    `data_plane_paths` take POST only; `serve` answers it when such a request comes through aiohttp.
+    `data_plane_paths` take POST only; `serve` answers it when the data plane goes through aiohttp.
     """
 
     registry: Registry
@@ -75,6 +76,11 @@ def request_id_of(request: web.Request, request_ids: RequestIds) -> str:
             lambda name: header_bytes(request, name.decode()), request.path
         )
     return request[_REQUEST_ID]
+
+
+def shown_path(request: web.Request) -> str:
+    """The path as it may stand in JSON: no query, no bytes that are not UTF-8, no megabyte."""
+    return request.path[:_SHOWN_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def header_bytes(request: web.BaseRequest, name: str) -> bytes | None:

@@ -4,6 +4,7 @@ taken down again."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import gc
 import signal
@@ -20,9 +21,10 @@ from smg._fast.ingress import Ingress
 from smg._fast.limits import Counts
 from smg.api.surfaces import SURFACES
 from smg.backends.http import tls_context
-from smg.config.model import Config
+from smg.config.model import AIOHTTP, Config
 from smg.server import compose, compose_admission, compose_control, compose_pairs, compose_state
 from smg.server.app import build_app, build_probe_app
+from smg.server.data_plane import DataPlane
 from smg.server.deps import Deps
 from smg.server.handover import handing_over
 from smg.server.listener import Listener, StartError, server_tls, tcp_sockets, unix_socket
@@ -127,16 +129,22 @@ class Server:
         self.realtime = compose.realtime(self.config, deps, router, self.guards, self.metrics)
         self.calls = compose.realtime_calls(deps, self.realtime)
         console = compose.console(deps, self.metrics, self.guards)
-        app = build_app(deps, self.realtime, self.calls, console)
+        spans = self._spans = compose.span_sender(self.config, self.metrics)
+        serve = compose.serving(self.config, deps, self.metrics, router, self.guards, spans)
+        app = build_app(
+            dataclasses.replace(deps, serve=DataPlane(serve).answer), self.realtime, self.calls, console
+        )
         count_routes(app, self.metrics)
         runner = await self._runner(app)
         assert runner.server is not None
-        spans = self._spans = compose.span_sender(self.config, self.metrics)
+        routes = {surface.path.encode(): surface for surface in SURFACES}
+        is_lent = self.config.listen.data_path == AIOHTTP
         self.front = Front(
             self.limits,
             self.counts,
-            routes={surface.path.encode(): surface for surface in SURFACES},
-            serve=compose.serving(self.config, deps, self.metrics, router, self.guards, spans),
+            routes={} if is_lent else routes,
+            lent=frozenset(routes) if is_lent else frozenset(),
+            serve=serve,
             refuse=compose.refuse,
             make_fallback=handing_over(runner.server, lambda: self.draining),
         )

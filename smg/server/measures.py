@@ -12,6 +12,7 @@ import smg
 from smg._fast.front import Front
 from smg._fast.limits import Counts, Spread
 from smg.errors import ERROR_CODE_HEADER
+from smg.server.data_plane import ExchangeAnswer
 from smg.server.deps import Handler
 from smg.telemetry.exposition import CONTENT_TYPE, Sample
 from smg.telemetry.metrics import Metrics
@@ -39,12 +40,15 @@ def build_metrics_app(metrics: Metrics) -> web.Application:
 
 
 def count_routes(app: web.Application, metrics: Metrics) -> None:
-    """Count what aiohttp answers, by the routes' patterns; must come before the application starts."""
+    """Count what aiohttp answers, by the routes' patterns; must come before the application starts.
+    Exchanges are counted when they are recorded."""
 
     @web.middleware
     async def counting(request: web.Request, handler: Handler) -> web.StreamResponse:
         begun = time.monotonic()
         response = await handler(request)
+        if isinstance(response, ExchangeAnswer):
+            return response
         resource = request.match_info.route.resource
         path = resource.canonical if resource is not None else "other"
         method = request.method if request.method in _METHODS else "other"

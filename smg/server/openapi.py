@@ -152,7 +152,9 @@ def _addition_failures() -> Iterator[errors.GatewayError]:
     yield from _body_failures()
     yield errors.bad_worker_request("")
     yield errors.worker_already_exists("")
+    yield errors.worker_create_in_progress("")
     yield errors.too_many_workers(1)
+    yield errors.too_many_jobs(1)
 
 
 def _worker_failures() -> Iterator[errors.GatewayError]:
@@ -287,19 +289,33 @@ ROUTES: Mapping[tuple[str, str], Described] = {
     },
     ("get", "/get_loads"): Described("The workers' loads", "admin", is_admin=True),
     ("get", "/v1/tokenizers"): Described("The tokenizers", "admin", is_admin=True),
-    ("post", "/parse/reasoning"): Described(
-        "Take the reasoning out of a text",
-        "admin",
-        body="",
-        is_admin=True,
-        raised=lambda: [
-            errors.unsupported_media_type(),
-            errors.malformed_json(""),
-            errors.unprocessable(""),
-            errors.not_implemented("The parser"),
-        ],
+    ("post", "/v1/tokenizers"): Described(
+        "Not built", "admin", 501, is_admin=True, raised=lambda: [errors.not_implemented("Adding tokenizers")]
     ),
-    ("post", "/parse/function_call"): Described(
-        "Not built", "admin", 501, is_admin=True, raised=lambda: [errors.not_implemented("Parsing")]
+    ("get", "/v1/tokenizers/{name}"): Described("One tokenizer: there is none", "admin", 404, is_admin=True),
+    ("delete", "/v1/tokenizers/{name}"): Described("As for get", "admin", 404, is_admin=True),
+    **{
+        (method, path): Described(
+            "Not offered", "admin", 500, is_admin=True, raised=lambda: [errors.wasm_not_offered()]
+        )
+        for method, path in (("get", "/wasm"), ("post", "/wasm"), ("delete", "/wasm/{module}"))
+    },
+    ("post", "/heap_profile"): Described(
+        "Not offered", "admin", 501, is_admin=True, raised=lambda: [errors.heap_profile_not_built()]
     ),
+    **{
+        ("post", f"/parse/{what}"): Described(
+            f"Take {taken} out of a text",
+            "admin",
+            further={400: "No such parser."},
+            body="",
+            is_admin=True,
+            raised=lambda: [
+                errors.unsupported_media_type(),
+                errors.malformed_json(""),
+                errors.unprocessable(""),
+            ],
+        )
+        for what, taken in (("reasoning", "the reasoning"), ("function_call", "the tool calls"))
+    },
 }

@@ -49,6 +49,7 @@ def _shed(router: Router, overload: Overload) -> Iterable[Sample]:
 def plug_pairs(metrics: Metrics, legs: Legs) -> None:
     turns = {PREFILL: legs.prefill_turns, DECODE: legs.decode_turns}
     metrics.plug("smg_pd_prefill_requests_total", lambda: _prefilled(legs))
+    metrics.plug("smg_worker_selection_total", lambda: _selected(legs, metrics.policies.get(PREFILL, "")))
     metrics.plug("smg_pd_waiting", lambda: [((leg,), one.waiting) for leg, one in turns.items()])
     metrics.plug("smg_pd_refused_total", lambda: _refused(turns))
 
@@ -57,6 +58,11 @@ def _prefilled(legs: Legs) -> Iterable[Sample]:
     for worker, counts in legs.prefilled.items():
         for model, count in counts.items():
             yield (worker.url, model), count
+
+
+def _selected(legs: Legs, policy: str) -> Iterable[Sample]:
+    for model, count in legs.selected.items():
+        yield (PREFILL, "http", model, policy), count
 
 
 def _refused(turns: dict[str, Turns]) -> Iterable[Sample]:

@@ -152,6 +152,10 @@ class Realtime:
         allowed = any(name == "Access-Control-Allow-Origin" for name, _ in self._deps.cors.headers(origin))
         return allowed or _host_of(origin) == request.host
 
+    def check_surface(self, surface: Surface) -> None:
+        """Raises 501 when there are only workers that have no sessions at all."""
+        self._router.check_surface(surface)
+
     def check(self, surface: Surface, model: str) -> None:
         """Raises 404, 501 and 503 when no worker would take a session of the model."""
         with self._router.lease(Call(surface, model, True, None), lambda name: None):
@@ -181,9 +185,9 @@ class Realtime:
             self.failed += 1
             if lease.worker not in tried:
                 tried = (*tried, lease.worker)
-            if not self._router.may_retry(failure.retry, call, number, tried):
+            if not self._router.may_retry(failure.retry, call, number, tried, lease.worker):
                 raise failure
-            await asyncio.sleep(self._router.delay_s(number))
+            await asyncio.sleep(self._router.delay_s(number, lease.worker))
 
     async def _open(self, lease: Lease, model: str, authorization: bytes | None) -> ClientWebSocketResponse:
         worker = lease.worker

@@ -84,6 +84,7 @@ class RealtimeCalls:
     async def _bridge(
         self, request: web.Request, authorization: bytes | None, answered: asyncio.Future[Answer]
     ) -> None:
+        self._realtime.check_surface(REALTIME_CALLS)
         kind = header_bytes(request, "Content-Type")
         offer = read_offer(kind, await read_body(request), request.query.get("model", ""))
         offer.rename(self._deps.registry.resolve(offer.model))

@@ -12,65 +12,68 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from smg.state.link import Link, LinkError, Script, Word
 
-# Keys: budgets. Arguments: tokens to pay, then most tokens and most requests a minute of each budget.
-# Takes all or nothing. Answer: seconds to wait as a text, "0" when it was paid, "-1" when it never can be.
-_TAKE = Script("""
+# What a budget has by now, of at most `most_t` tokens and `most_r` requests, which fills up in a minute; and
+# how it is written down, until a minute after it is full again.
+_BUDGET = """
 local clock = redis.call('TIME')
 local now = clock[1] + clock[2] / 1000000
+local function left(key, most_t, most_r)
+  local kept = redis.call('HMGET', key, 't', 'r', 'at')
+  if not kept[1] then
+    return most_t, most_r
+  end
+  local minutes = math.max(0, now - tonumber(kept[3])) / 60
+  local t, r = tonumber(kept[1]) + minutes * most_t, tonumber(kept[2]) + minutes * most_r
+  return math.min(most_t, t), math.min(most_r, r)
+end
+local function keep(key, most_t, t, r)
+  redis.call('HSET', key, 't', string.format('%.6f', t), 'r', string.format('%.6f', r),
+    'at', string.format('%.6f', now))
+  redis.call('PEXPIRE', key, math.ceil((2 + math.max(0, -t / most_t)) * 60000))
+end
+"""
+
+# Keys: budgets. Arguments: tokens to pay, then most tokens and most requests a minute of each budget.
+# Takes all or nothing. Answer: seconds to wait as a text, "0" when it was paid, "-1" when it never can be.
+_TAKE = Script(
+    _BUDGET
+    + """
 local cost = tonumber(ARGV[1])
 local wait = 0
-local left = {}
+local rest = {}
 for i, key in ipairs(KEYS) do
   local most_t, most_r = tonumber(ARGV[2 * i]), tonumber(ARGV[2 * i + 1])
-  local kept = redis.call('HMGET', key, 't', 'r', 'at')
-  local t, r = most_t, most_r
-  if kept[1] then
-    local minutes = math.max(0, now - tonumber(kept[3])) / 60
-    t = math.min(most_t, tonumber(kept[1]) + minutes * most_t)
-    r = math.min(most_r, tonumber(kept[2]) + minutes * most_r)
-  end
   if cost > most_t then
     return '-1'
   end
+  local t, r = left(key, most_t, most_r)
   if cost > t + 0.000001 or r < 1 - 0.000001 then
     wait = math.max(wait, math.max((cost - t) / most_t, (1 - r) / most_r) * 60)
   end
-  left[i] = {t - cost, r - 1}
+  rest[i] = {t - cost, r - 1}
 end
 if wait > 0 then
   return string.format('%.6f', wait)
 end
 for i, key in ipairs(KEYS) do
-  redis.call('HSET', key, 't', string.format('%.6f', left[i][1]), 'r', string.format('%.6f', left[i][2]),
-    'at', string.format('%.6f', now))
-  local minutes = 1 + math.max(0, -left[i][1] / tonumber(ARGV[2 * i]))
-  redis.call('PEXPIRE', key, math.ceil((minutes + 1) * 60000))
+  keep(key, tonumber(ARGV[2 * i]), rest[i][1], rest[i][2])
 end
 return '0'
-""")
+"""
+)
 
 # Keys: budgets. Arguments: tokens and requests to give back (or to take, when negative), then as above.
-_GIVE = Script("""
-local clock = redis.call('TIME')
-local now = clock[1] + clock[2] / 1000000
+_GIVE = Script(
+    _BUDGET
+    + """
 for i, key in ipairs(KEYS) do
   local most_t, most_r = tonumber(ARGV[2 * i + 1]), tonumber(ARGV[2 * i + 2])
-  local kept = redis.call('HMGET', key, 't', 'r', 'at')
-  local t, r = most_t, most_r
-  if kept[1] then
-    local minutes = math.max(0, now - tonumber(kept[3])) / 60
-    t = math.min(most_t, tonumber(kept[1]) + minutes * most_t)
-    r = math.min(most_r, tonumber(kept[2]) + minutes * most_r)
-  end
-  t = math.min(most_t, t + tonumber(ARGV[1]))
-  r = math.min(most_r, r + tonumber(ARGV[2]))
-  redis.call('HSET', key, 't', string.format('%.6f', t), 'r', string.format('%.6f', r),
-    'at', string.format('%.6f', now))
-  local minutes = 1 + math.max(0, -t / most_t)
-  redis.call('PEXPIRE', key, math.ceil((minutes + 1) * 60000))
+  local t, r = left(key, most_t, most_r)
+  keep(key, most_t, math.min(most_t, t + tonumber(ARGV[1])), math.min(most_r, r + tonumber(ARGV[2])))
 end
 return '0'
-""")
+"""
+)
 
 _PREFIX = "smg:budget:"
 

@@ -7,7 +7,7 @@ has a limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from smg._fast.limits import Spread
@@ -148,9 +148,12 @@ def error_type(status: int, code: str) -> str | None:
 class Totals:
     """The metrics of a copy of the rows."""
 
-    def __init__(self, rows: Sequence[Row], policy: str, buffered_because: str) -> None:
+    def __init__(
+        self, rows: Sequence[Row], policy: str, policies: Mapping[str, str], buffered_because: str
+    ) -> None:
         self._rows = rows
         self._policy = policy
+        self._policies = policies
         self._because = buffered_because
 
     def counters(self) -> Iterable[tuple[str, dict[tuple[str, ...], float]]]:
@@ -182,7 +185,8 @@ class Totals:
         for (status, code), count in row.retried.items():
             yield "smg_router_upstream_responses_total", (kind.router, str(status), code), count
         if row.routed:
-            selected = (kind.worker, kind.connection, row.model, self._policy)
+            policy = self._policies.get(kind.worker, self._policy)
+            selected = (kind.worker, kind.connection, row.model, policy)
             yield "smg_worker_selection_total", selected, attempts
         if row.worker:
             yield "smg_worker_requests_total", (row.worker, row.model), attempts

@@ -160,7 +160,7 @@ _WORKERS = (
     Family("smg_worker_cb_transitions_total", COUNTER, ("worker", "from", "to"), "Changes of a breaker."),
     Family("smg_worker_cb_outcomes_total", COUNTER, ("worker", "outcome"), "What a breaker was told."),
     Family("smg_worker_cb_consecutive_failures", GAUGE, ("worker",), "Failures in a row within the window."),
-    Family("smg_worker_cb_consecutive_successes", GAUGE, ("worker",), "Successes in a row while half-open."),
+    Family("smg_worker_cb_consecutive_successes", GAUGE, ("worker",), "Successes since the last failure."),
     Family("smg_worker_retries_total", COUNTER, ("worker_type", "endpoint"), "Attempts after the first."),
     Family(
         "smg_worker_retries_exhausted_total",

@@ -80,6 +80,8 @@ class Metrics:
         self.bounds = tuple(bounds) or DURATION_BUCKETS
         self.exchanges = Exchanges(len(self.bounds))
         self.policy = ""
+        self.policies: dict[str, str] = {}
+        """By worker type, of those that have one of their own."""
         self.buffered_because = "retryable"
         self.routes = Counter()
         """Requests that aiohttp has answered: method, route, status, code."""
@@ -129,7 +131,7 @@ class Metrics:
     def render(self, snapshot: Snapshot | None = None) -> bytes:
         """The text of a snapshot, or of one taken now."""
         scalars, rows, exchanges = snapshot or self.snapshot()
-        totals = Totals(exchanges, self.policy, self.buffered_because)
+        totals = Totals(exchanges, self.policy, self.policies, self.buffered_because)
         sums: dict[str, dict[Labels, float]] = dict(totals.counters())
         histograms: dict[str, dict[Labels, list[float]]] = dict(totals.histograms())
         self._add_routes(sums, histograms)
@@ -141,7 +143,7 @@ class Metrics:
                 text.append(histogram_lines(family, *rows[family.name]))
             elif family.name in histograms:
                 text.append(histogram_lines(family, self.bounds, histograms[family.name].items()))
-            elif samples := scalars.get(family.name) or sums.get(family.name, {}).items():
+            elif samples := [*scalars.get(family.name, ()), *sums.get(family.name, {}).items()]:
                 text.append(scalar_lines(family, samples))
         return "".join(text).encode()
 

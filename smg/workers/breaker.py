@@ -23,7 +23,8 @@ class State(enum.IntEnum):
 
 class Breaker:
     """`window_s`: failures older than this do not count. `on_change` is told (old, new). `successes` and
-    `failures`: all outcomes it was ever told of."""
+    `failures`: all outcomes it was ever told of; `consecutive_successes`: since the last failure or the
+    breaker's last opening."""
 
     __slots__ = (
         "_claimed_at",
@@ -107,6 +108,7 @@ class Breaker:
         else:
             self.failures += 1
         if ok and not self._tripped:
+            self.consecutive_successes += 1
             if self._failures:
                 self._failures.clear()
                 self._only_unreachable = True
@@ -118,9 +120,7 @@ class Breaker:
         if self.state is State.HALF_OPEN:
             self._record_probe(ok, now)
             return
-        self._failures.append(now)
-        while now - self._failures[0] > self._window_s:
-            self._failures.popleft()
+        self._note_failure(now)
         if len(self._failures) >= self._failure_threshold:
             self._open(now)
 
@@ -144,15 +144,22 @@ class Breaker:
 
     def _record_probe(self, ok: bool, now: float) -> None:
         if not ok:
+            self._note_failure(now)
             self._open(now)
             return
         self._claimed_at = None
         self.consecutive_successes += 1
+        self._failures.clear()
         if self.consecutive_successes >= self._success_threshold:
-            self._failures.clear()
             self._only_unreachable = True
             self._tripped = False
             self._move(State.CLOSED)
+
+    def _note_failure(self, now: float) -> None:
+        self.consecutive_successes = 0
+        self._failures.append(now)
+        while now - self._failures[0] > self._window_s:
+            self._failures.popleft()
 
     def _open(self, now: float) -> None:
         self._tripped = True

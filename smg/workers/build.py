@@ -13,6 +13,9 @@ from smg.workers.worker import EXTERNAL, Contact, HealthOptions, Thresholds, Wor
 
 log = logs.get(__name__)
 
+PRIORITY = 50
+COST = 1.0
+
 
 class Builder:
     """`on_breaker` is told the name of a worker whose breaker changed, and (old, new)."""
@@ -33,8 +36,6 @@ class Builder:
         self._on_breaker = on_breaker
 
     def make(self, target: WorkerUrl, spec: WorkerSpec) -> Worker:
-        is_external = spec.engine == EXTERNAL
-
         def on_breaker(old: State, new: State) -> None:
             # A rank gets its name later than its breaker.
             self._breaker_changed(worker, old, new)
@@ -42,24 +43,28 @@ class Builder:
         worker = Worker(
             target,
             self._make_breaker(spec, on_breaker),
-            health=self._health_options(spec),
             cards=spec.models or (),
             runtime=spec.engine,
-            api_key=spec.api_key,
-            provider=provider_name(spec.provider, target.host) if is_external else spec.provider,
             labels=spec.labels,
-            priority=50 if spec.priority is None else spec.priority,
-            cost=1.0 if spec.cost is None else spec.cost,
         )
         worker.worker_type = spec.worker_type
-        worker.handover = spec.handover
-        worker.load_interval_s = spec.load_monitor_interval_secs
-        worker.thresholds = self.thresholds(spec)
         worker.contact = self._contact
+        self.apply(spec, worker)
         return worker
 
-    def thresholds(self, spec: WorkerSpec) -> Thresholds:
-        return spec.overload.over(self._thresholds) if spec.overload is not None else self._thresholds
+    def apply(self, spec: WorkerSpec, worker: Worker) -> None:
+        """All of a specification that may change while the worker serves."""
+        is_external = spec.engine == EXTERNAL
+        worker.health = self._health_options(spec)
+        worker.api_key = spec.api_key
+        worker.provider = provider_name(spec.provider, worker.target.host) if is_external else spec.provider
+        worker.priority = PRIORITY if spec.priority is None else spec.priority
+        worker.cost = COST if spec.cost is None else spec.cost
+        worker.handover = spec.handover
+        worker.load_interval_s = spec.load_monitor_interval_secs
+        general = self._thresholds
+        worker.thresholds = spec.overload.over(general) if spec.overload is not None else general
+        worker.retries = spec.resilience.retries if spec.resilience is not None else {}
 
     def _breaker_changed(self, worker: Worker, old: State, new: State) -> None:
         log.warn("breaker changed", worker=worker.url, old=old.name.lower(), new=new.name.lower())

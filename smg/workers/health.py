@@ -50,8 +50,7 @@ class Health:
             else:
                 healthy = await self._prober.is_healthy(worker)
                 round_.note(healthy)
-                outcome = (worker.worker_type, "success" if healthy else "failure")
-                self.checks[outcome] = self.checks.get(outcome, 0) + 1
+                self.count(worker, healthy)
                 if healthy:
                     worker.heard_at = self._clock()
                     worker.breaker.on_reachable()
@@ -61,6 +60,10 @@ class Health:
                 if worker.status is Status.DRAINING:
                     return
             await asyncio.sleep(_pause(worker, round_))
+
+    def count(self, worker: Worker, healthy: bool) -> None:
+        outcome = (worker.worker_type, "success" if healthy else "failure")
+        self.checks[outcome] = self.checks.get(outcome, 0) + 1
 
     async def _judge(self, worker: Worker, round_: _Round) -> None:
         options = worker.health

@@ -26,12 +26,11 @@ from smg.workers.health import Health
 from smg.workers.probe import Prober
 from smg.workers.registry import Registry
 from smg.workers.spec import WorkerSpec, WorkerUpdate, external_spec
-from smg.workers.worker import Rank, Status, Worker
+from smg.workers.worker import EXTERNAL, Rank, Status, Worker
 
 log = logs.get(__name__)
 
 MAX_WORKERS = 4096
-PARALLEL_PROBES = 200
 # How long a removed worker's streams may go on before their connections are closed.
 DRAIN_LIMIT_S = 3600.0
 
@@ -75,9 +74,12 @@ class Registrar:
         remove_failed = bool(workers.remove_unhealthy_workers)
         self._health = Health(registry, self._prober, self._revive, remove_failed, clock)
         self._specs: dict[str, WorkerSpec] = {}
+        # What the engines said of themselves, which is under what their specifications say.
+        self._found_labels: dict[str, dict[str, str]] = {}
         self._jobs: dict[str, Job] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._slots = asyncio.Semaphore(PARALLEL_PROBES)
+        self._looks: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(workers.job_queue_concurrency)
 
     @property
     def prober(self) -> Prober:
@@ -104,15 +106,27 @@ class Registrar:
         except ValueError as error:
             raise errors.bad_worker_request(str(error)) from None
         if self._is_taken(str(target)):
-            raise errors.worker_already_exists(str(target))
+            raise self._taken(str(target))
         if len(self._registry) >= MAX_WORKERS:
             raise errors.too_many_workers(MAX_WORKERS)
+        most = self._options.job_queue_capacity
+        if len(self._registry) >= most and self._count(Status.PENDING) >= most:
+            raise errors.too_many_jobs(most)
         return self._take_in(self._builder.make(target, spec), spec)
 
     def _is_taken(self, url: str) -> bool:
         if self._registry.find_url(url) is not None:
             return True
         return self._options.dp_aware and bool(self._registry.at(url))
+
+    def _count(self, status: Status) -> int:
+        return sum(worker.status is status for worker in self._registry.all())
+
+    def _taken(self, url: str) -> errors.GatewayError:
+        there = self._registry.find_url(url)
+        if there is not None and there.status is Status.PENDING:
+            return errors.worker_create_in_progress(url)
+        return errors.worker_already_exists(url)
 
     def _take_in(self, worker: Worker, spec: WorkerSpec) -> Worker:
         self._registry.add(worker)
@@ -141,19 +155,28 @@ class Registrar:
             self._specs[worker.id] = msgspec.structs.replace(spec, labels=labels)
 
     def replace(self, worker: Worker, spec: WorkerSpec) -> None:
-        """Take over a whole specification of the same URL, except what only a new worker can be given."""
-        problem = spec.problem()
+        """Take over a whole specification of the same URL; what it leaves out is as if it never was given.
+        The breaker stays. Raises `GatewayError` when only a new worker could be like that."""
+        problem = spec.problem() or _lasting(worker, spec)
         if problem is not None:
             raise errors.bad_worker_request(problem)
-        self.update(worker, WorkerUpdate(spec.labels, spec.priority, spec.cost, spec.api_key, spec.health))
-        worker.thresholds = self._builder.thresholds(spec)
-        worker.load_interval_s = spec.load_monitor_interval_secs
-        worker.handover = spec.handover
-        former = self._specs.get(worker.id)
-        if spec.models is not None and former is not None:
-            self._specs[worker.id] = msgspec.structs.replace(former, models=spec.models)
+        if worker.id not in self._specs:
+            return
+        self._specs[worker.id] = spec
+        self._builder.apply(spec, worker)
+        worker.labels = {**self._found_labels.get(worker.id, {}), **(spec.labels or {})}
+        if spec.models is not None:
             worker.set_cards(spec.models)
             self._registry.refresh(worker)
+        if worker.status is Status.READY and not worker.is_external:
+            # What the specification leaves open is the engine's to say again.
+            looked = asyncio.create_task(self._look_again(worker), name=f"worker {worker.url} again")
+            self._looks.add(looked)
+            looked.add_done_callback(self._looks.discard)
+
+    def spec_of(self, worker: Worker) -> WorkerSpec | None:
+        """What was last asked for; None for a worker that is gone."""
+        return self._specs.get(worker.id)
 
     def remove(self, worker: Worker) -> None:
         """Send no more requests to a worker, forget it after its settle time, close it when it is idle."""
@@ -188,7 +211,7 @@ class Registrar:
 
     async def close(self) -> None:
         """End every task; workers that were being drained are closed, registered ones are left alone."""
-        tasks = list(self._tasks.values())
+        tasks = [*self._tasks.values(), *self._looks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -198,6 +221,11 @@ class Registrar:
             await self._contact.close()
 
     # ---- one worker
+
+    async def _look_again(self, worker: Worker) -> None:
+        problem = await self._try_to_inspect(worker)
+        if problem is not None:
+            log.warn("replaced worker does not answer", worker=worker.url, problem=problem)
 
     async def _run(self, worker: Worker) -> None:
         while True:
@@ -216,6 +244,8 @@ class Registrar:
 
     async def _register(self, worker: Worker) -> bool:
         """Probe until the engine answers. False: it failed too long and is to be removed."""
+        if self._options.worker_startup_delay:
+            await asyncio.sleep(self._options.worker_startup_delay)
         deadline = self._clock() + self._options.worker_startup_timeout_secs
         tries = 0
         self._note(worker, "AddWorker", "processing")
@@ -225,6 +255,8 @@ class Registrar:
                 return False
             if problem is None:
                 self._jobs.pop(worker.id, None)
+                # What made it ready was its first check.
+                self._health.count(worker, True)
                 self._registry.set_status(worker, Status.READY)
                 log.info("worker ready", worker=worker.url, runtime=worker.runtime, model=worker.model_id)
                 return True
@@ -246,16 +278,24 @@ class Registrar:
 
     async def _try_to_inspect(self, worker: Worker) -> str | None:
         """Probe once and take over what was found; the problem, if that failed."""
-        spec = self._specs[worker.id]
+        spec = self._specs.get(worker.id)
+        if spec is None:
+            return "it was removed"
         try:
             async with self._slots:
                 found = await self._prober.inspect(worker, spec.engine, spec.models)
         except EngineError as error:
             return str(error)
         worker.heard_at = self._clock()
+        # It may have been removed, replaced or labelled while the probes ran.
+        now = self._specs.get(worker.id)
+        if now is None:
+            return "it was removed"
+        if (now.engine, now.models) != (spec.engine, spec.models):
+            return await self._try_to_inspect(worker)
         worker.runtime = found.runtime
-        # A label may have been set while the probes ran.
-        worker.labels = {**found.labels, **(self._specs[worker.id].labels or {})}
+        self._found_labels[worker.id] = found.labels
+        worker.labels = {**found.labels, **(now.labels or {})}
         if worker.cards != found.cards:
             worker.set_cards(found.cards)
             self._registry.refresh(worker)
@@ -295,7 +335,17 @@ class Registrar:
     def _forget(self, worker: Worker) -> None:
         self._registry.remove(worker)
         self._specs.pop(worker.id, None)
+        self._found_labels.pop(worker.id, None)
         self._jobs.pop(worker.id, None)
 
     def _note(self, worker: Worker, job_type: str, status: str, message: str | None = None) -> None:
         self._jobs[worker.id] = Job(job_type, worker.url, status, int(time.time()), message)
+
+
+def _lasting(worker: Worker, spec: WorkerSpec) -> str | None:
+    """What of a specification cannot become true of a worker that is there."""
+    if spec.worker_type != worker.worker_type:
+        return "The type of a worker cannot be changed; delete it and add it again"
+    if (spec.engine == EXTERNAL) != worker.is_external:
+        return "A worker cannot become a provider or cease to be one; delete it and add it again"
+    return None

@@ -9,14 +9,16 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from smg.workers.worker import Handover, HealthOptions, ModelCard, Thresholds
+from smg.workers.worker import REALTIME_LABEL, Handover, HealthOptions, ModelCard, Thresholds
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 Settle = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 Priority = Annotated[int, msgspec.Meta(ge=0, le=4_294_967_295)]
-Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-Cost = Annotated[float, msgspec.Meta(ge=0)]
+Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+Cost = Annotated[float, msgspec.Meta(gt=0)]
+Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=86_400_000)]
+StatusCode = Annotated[int, msgspec.Meta(ge=100, le=599)]
 
 WorkerType = Literal["regular", "prefill", "decode", "encode"]
 ConnectionMode = Literal["http", "grpc", "zmq"]
@@ -62,17 +64,46 @@ class HealthSpec(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(options, **{k: v for k, v in given.items() if v is not None})
 
 
-class ResilienceSpec(msgspec.Struct, frozen=True):
-    """Deviations of one worker from the breaker flags."""
+class ResilienceSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Deviations of one worker from the retry and breaker flags."""
 
+    max_retries: Count | None = None
+    initial_backoff_ms: Milliseconds | None = None
+    max_backoff_ms: Milliseconds | None = None
+    backoff_multiplier: Annotated[float, msgspec.Meta(ge=1, le=1000)] | None = None
+    jitter_factor: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    disable_retry: bool | None = None
+    retryable_status_codes: tuple[StatusCode, ...] | None = None
     cb_failure_threshold: Count | None = None
     cb_success_threshold: Count | None = None
     cb_timeout_secs: Seconds | None = None
     cb_window_secs: Seconds | None = None
     disable_circuit_breaker: bool | None = None
 
+    @property
+    def retries(self) -> dict[str, float]:
+        """The members that were given of those that retries have, by the names of their flags."""
+        given = {
+            "retry_max_retries": self.max_retries,
+            "retry_initial_backoff_ms": self.initial_backoff_ms,
+            "retry_max_backoff_ms": self.max_backoff_ms,
+            "retry_backoff_multiplier": self.backoff_multiplier,
+            "retry_jitter_factor": self.jitter_factor,
+            "disable_retries": self.disable_retry,
+        }
+        return {name: value for name, value in given.items() if value is not None}
 
-class OverloadSpec(msgspec.Struct, frozen=True):
+
+class PoolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Deviations of one worker from the flags of connections to workers."""
+
+    pool_max_idle_per_host: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
+    pool_idle_timeout_secs: Seconds | None = None
+    timeout_secs: Seconds | None = None
+    connect_timeout_secs: Seconds | None = None
+
+
+class OverloadSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Thresholds of one worker in place of the flags'."""
 
     waiting_requests: Count | None = None
@@ -103,7 +134,12 @@ class WorkerSpec(msgspec.Struct, frozen=True):
     health: HealthSpec | None = None
     resilience: ResilienceSpec | None = None
     overload: OverloadSpec | None = None
+    http_pool: PoolSpec | None = None
+    max_connection_attempts: Count | None = None
     load_monitor_interval_secs: Seconds | None = None
+    dp_base_url: str | None = None
+    dp_rank: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
+    dp_size: Count | None = None
     bootstrap_port: Port | None = None
     kv_connector: str | None = None
     kv_role: str | None = None
@@ -129,9 +165,7 @@ class WorkerSpec(msgspec.Struct, frozen=True):
             return f"connection_mode '{self.connection_mode}' is not supported by this gateway"
         if self.models is not None and any(not card.id for card in self.models):
             return "the id of a model must not be empty"
-        if self.api_key is not None and not is_header_value(self.api_key):
-            return "api_key must be a printable text without blanks around it"
-        return None
+        return _common_problem(self.api_key, self.labels)
 
 
 class WorkerUpdate(msgspec.Struct, frozen=True):
@@ -144,9 +178,16 @@ class WorkerUpdate(msgspec.Struct, frozen=True):
     health: HealthSpec | None = None
 
     def problem(self) -> str | None:
-        if self.api_key is not None and not is_header_value(self.api_key):
-            return "api_key must be a printable text without blanks around it"
-        return None
+        return _common_problem(self.api_key, self.labels)
+
+
+def _common_problem(api_key: str | None, labels: dict[str, str] | None) -> str | None:
+    if api_key is not None and not is_header_value(api_key):
+        return "api_key must be a printable text without blanks around it"
+    realtime = labels.get(REALTIME_LABEL, "false") if labels else "false"
+    if realtime not in ("true", "false"):
+        return f"the label {REALTIME_LABEL} is true or false, not {realtime!r}"
+    return None
 
 
 def is_header_value(key: str) -> bool:

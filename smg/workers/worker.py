@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -16,9 +16,11 @@ from smg.config.specs import WorkerUrl
 from smg.workers.breaker import Breaker
 
 EXTERNAL = "external"
+SGLANG = "sglang"
 REGULAR: Final = "regular"
 PREFILL: Final = "prefill"
 DECODE: Final = "decode"
+REALTIME_LABEL: Final = "realtime"
 _NOT_REALTIME = ("anthropic", "gemini")
 _CONNECTORS = {"NixlConnector": "nixl", "MooncakeConnector": "mooncake"}
 
@@ -136,6 +138,7 @@ class Worker:
         "rank",
         "report",
         "report_number",
+        "retries",
         "runtime",
         "sent_since_report",
         "status",
@@ -181,6 +184,8 @@ class Worker:
         self.load_interval_s: float | None = None
         self.load_rows: Sequence[dict[str, float]] = ()
         self.thresholds = Thresholds()
+        # What it has of its own in place of the options of retries, by their names.
+        self.retries: Mapping[str, float] = {}
         self.report: LoadReport | None = None
         self.report_number = 0
         self.sent_since_report = 0
@@ -198,11 +203,27 @@ class Worker:
         return self.runtime == EXTERNAL and not self.models
 
     @property
-    def pairing(self) -> str:
-        """Only a prefill and a decode worker of which this is equal work together."""
+    def connector(self) -> str | None:
+        """The name of what hands its KV cache over; None: not said, or SGLang, which has its own way."""
         connector = self.handover.kv_connector
-        name = _CONNECTORS.get(connector, connector.lower()) if connector is not None else "?"
-        return f"{self.runtime}/{name}/?"
+        if connector is None or self.runtime == SGLANG:
+            return None
+        return _CONNECTORS.get(connector, connector.lower())
+
+    @property
+    def pairing(self) -> str:
+        """What it can be paired with, as it is shown."""
+        return f"{self.runtime}/{self.connector or '?'}/?"
+
+    def pairs_with(self, other: Worker) -> bool:
+        """Can a prefill and a decode worker work together? What one does not say is no hindrance."""
+        return self.fits({(other.runtime, other.connector)})
+
+    def fits(self, others: Set[tuple[str, str | None]]) -> bool:
+        """Can it work with one of these, each a runtime and a connector?"""
+        if self.connector is None:
+            return any(runtime == self.runtime for runtime, _ in others)
+        return (self.runtime, self.connector) in others or (self.runtime, None) in others
 
     @property
     def speaks_realtime(self) -> bool:
@@ -210,7 +231,7 @@ class Worker:
         if self.runtime == EXTERNAL:
             return self.provider not in _NOT_REALTIME
         is_plain = self.worker_type == "regular" and self.connection_mode == "http"
-        return is_plain and self.labels.get("realtime") == "true"
+        return is_plain and self.labels.get(REALTIME_LABEL) == "true"
 
     def reported(self, report: LoadReport | None, rows: Sequence[dict[str, float]] = ()) -> None:
         """A report came, or the last one is too old to count. `rows`: what it was made of, by rank."""

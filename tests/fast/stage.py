@@ -10,6 +10,7 @@ from smg._fast import exchange as fast
 from smg._fast.egress import Egress, Pool
 from smg._fast.exchange import Exchange
 from smg._fast.front import Front
+from smg._fast.head import RequestHead
 from smg._fast.ingress import Ingress
 from smg._fast.limits import Counts
 from tests.fast.reference import answers, chunked, heads
@@ -56,6 +57,9 @@ class Fallback:
 
     def connection_lost(self, error: BaseException | None) -> None:
         self.lost.append(error)
+
+    def head_received(self, head: RequestHead) -> None:
+        self.data_received(head.raw)
 
     def data_received(self, data: bytes) -> None:
         self.pieces.append(data)

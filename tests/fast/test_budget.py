@@ -42,7 +42,7 @@ class Model:
         return float(max((tokens - self.tokens) / TOKENS, (1 - self.requests) / REQUESTS) * 60)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(steps)
 def test_histories(taken: list[tuple[str, int, int]]) -> None:
     """Clocks also go back."""

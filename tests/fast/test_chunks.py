@@ -118,7 +118,7 @@ texts = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=400, derandomize=True, deadline=None)
+@settings(max_examples=400, derandomize=True)
 @given(texts, st.lists(st.integers(0, 200), max_size=4))
 def test_any_bytes_are_read_as_the_reference_reads_them(data: bytes, cuts: list[int]) -> None:
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]

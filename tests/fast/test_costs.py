@@ -22,7 +22,7 @@ def weighted(values: list[float], weights: list[float]) -> float:
     return sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seen)
 def test_lines_and_what_they_leave(observations: list[tuple[list[int], float]]) -> None:
     costs = Costs(3, FADE)

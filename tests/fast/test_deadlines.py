@@ -86,7 +86,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=150, derandomize=True)
 @given(steps, st.sampled_from([1e-9, 1000.0, 0.0, -1.0]))
 def test_as_a_plain_list(actions: list[tuple[str, str]], seconds: float) -> None:
     connections = Connections(seconds)

@@ -131,7 +131,7 @@ def test_what_the_client_is_told_of_the_head() -> None:
     ]
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=200, derandomize=True)
 @given(
     st.lists(st.binary(min_size=1, max_size=30), max_size=8),
     st.lists(st.integers(0, 300), max_size=6),
@@ -236,7 +236,7 @@ lines = st.sampled_from(
 texts = st.lists(st.tuples(lines, line_ends).map(b"".join), max_size=6).map(b"".join)
 
 
-@settings(max_examples=400, derandomize=True, deadline=None)
+@settings(max_examples=400, derandomize=True)
 @given(texts, st.integers(0, 80), st.integers(1, 40))
 def test_the_end_of_any_broken_stream(text: bytes, cut: int, size: int) -> None:
     text = text[: len(text) - min(cut, len(text))]

@@ -17,6 +17,7 @@ from smg._fast.exchange import Exchange
 from smg._fast.ingress import Ingress
 from tests.fast.stage import HEAD, LIMIT, Stage, answer, answers_of, echo, forever, post
 from tests.fast.transports import FakeTransport, Timers, armed
+from tests.waiting import turns
 
 ROOT = Path(__file__).resolve().parents[2]
 Wait = Callable[[Exchange], Coroutine[Any, Any, None]]
@@ -33,11 +34,6 @@ def looping(serve: Any) -> Stage:
     stage = Stage(serve)
     stage.timers.call_soon = LoopTimers().call_soon  # type: ignore[method-assign]
     return stage
-
-
-async def turns(count: int = 4) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 def statuses(client: FakeTransport) -> list[int]:
@@ -158,7 +154,7 @@ async def test_a_body_that_comes_while_it_waits_for_another() -> None:
     client = stage.client(post(b"hello")[:-1])
     client.deliver(b"o")
     assert not statuses(client)
-    await turns()
+    await turns(4)
     assert statuses(client) == [200]
 
 
@@ -217,7 +213,7 @@ async def test_a_client_that_leaves_cancels_it(wait: Wait, how: str) -> None:
         client.settle()
     else:
         getattr(client, how)()
-    await turns()
+    await turns(4)
     [error] = stage.ended
     assert isinstance(error, asyncio.CancelledError)
     assert stage.x.client_left and stage.counts.client_left == 1
@@ -246,7 +242,7 @@ async def test_what_it_waited_for_is_done_when_the_client_leaves() -> None:
     client = stage.client(post(b"hello"))
     future.set_result(None)
     client.lose()
-    await turns()
+    await turns(4)
     assert isinstance(stage.ended[0], asyncio.CancelledError)
 
 
@@ -260,7 +256,7 @@ async def test_a_failure_that_nobody_hears_of_any_more_is_not_complained_of() ->
         client = stage.client(post(b"hello"))
         future.set_exception(ConnectionRefusedError())
         client.lose() if how == "leaves" else stage.x.interrupt()
-        await turns()
+        await turns(4)
         assert isinstance(stage.ended[0], asyncio.CancelledError)
         del future, stage, client
         gc.collect()
@@ -310,7 +306,7 @@ async def test_nothing_more_can_be_asked_for_an_exchange_whose_client_left() -> 
     stage = looping(serve)
     client = stage.client(post(b"hello"))
     client.lose()
-    await turns()
+    await turns(4)
     assert outcomes == [fast.BODY_ABORTED, 200] and client.data == b""
     assert stage.ended == [None] and stage.worker.was_aborted
 
@@ -324,7 +320,7 @@ async def test_a_client_that_leaves_after_the_answer_disturbs_nothing() -> None:
     stage = looping(serve)
     client = stage.client(post())
     client.lose()
-    await turns()
+    await turns(4)
     assert stage.ended == [None] and not stage.x.client_left and stage.counts.client_left == 0
 
 
@@ -341,7 +337,7 @@ async def test_an_exception_ends_the_connection(error: BaseException, wait: Wait
 
     stage = looping(serve)
     client = stage.client(post(b"hello")[:-1], b"o")
-    await turns()
+    await turns(4)
     assert stage.ended == [error]
     failures = [] if isinstance(error, asyncio.CancelledError) else [error]
     assert [one["exception"] for one in stage.timers.failures] == failures
@@ -393,7 +389,7 @@ async def test_a_cancelled_future_is_an_exception_like_others() -> None:
 
     stage = looping(serve)
     client = stage.client(post())
-    await turns()
+    await turns(4)
     assert statuses(client) == [200]
 
 

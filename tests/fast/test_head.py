@@ -250,7 +250,7 @@ request_lines = st.sampled_from(
 status_lines = st.sampled_from([b"HTTP/1.1 200 OK"] * 6 + [b"HTTP/1.0 204", b"HTTP/1.1 20", b"HTTP/2 200 OK"])
 
 
-@settings(max_examples=500, derandomize=True, deadline=None)
+@settings(max_examples=500, derandomize=True)
 @given(request_lines, st.booleans(), field_lines)
 def test_requests_are_read_as_the_reference_reads_them(first: bytes, has_host: bool, lines: bytes) -> None:
     data = first + b"\r\n" + (HOST if has_host else b"") + lines + b"\r\n"
@@ -263,7 +263,7 @@ def test_requests_are_read_as_the_reference_reads_them(first: bytes, has_host: b
         assert as_reference(read_request_head(data)) == wanted
 
 
-@settings(max_examples=400, derandomize=True, deadline=None)
+@settings(max_examples=400, derandomize=True)
 @given(status_lines, field_lines)
 def test_answers_are_read_as_the_reference_reads_them(first: bytes, lines: bytes) -> None:
     data = first + b"\r\n" + lines + b"\r\n"
@@ -277,7 +277,7 @@ def test_answers_are_read_as_the_reference_reads_them(first: bytes, lines: bytes
         assert heads.Response(*(getattr(head, name) for name in heads.Response._fields)) == wanted
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=300, derandomize=True)
 @given(st.sampled_from(TAKEN + REFUSED[400]), st.integers(0, 200), st.integers(0, 255))
 def test_one_changed_byte(data: bytes, at: int, byte: int) -> None:
     changed = bytearray(data)

@@ -118,7 +118,7 @@ def test_messages_that_close_the_connection_at_every_split(name: str) -> None:
         assert not armed(stage.limits) and not stage.front.open
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=150, derandomize=True)
 @given(st.lists(st.sampled_from(sorted(KEPT)), max_size=5), st.sampled_from(sorted(CLOSED)), st.data())
 def test_any_conversation_at_any_split(names: list[str], last: str, data: Any) -> None:
     text = b"".join(KEPT[name][0] for name in names) + CLOSED[last][0]
@@ -131,7 +131,7 @@ def test_any_conversation_at_any_split(names: list[str], last: str, data: Any) -
     stage.assert_settled()
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=300, derandomize=True)
 @given(st.sampled_from(sorted(KEPT)), st.integers(0, 400), st.integers(0, 255), st.integers(1, 60))
 def test_a_changed_byte_never_upsets_it(name: str, at: int, byte: int, size: int) -> None:
     changed = bytearray(KEPT[name][0])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from array import array
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from smg._fast.promptspan import prompt_spans
+from smg._fast.promptspan import first_spans, prompt_spans, spans_size
 from tests.fast.json_texts import Object, scalars, texts
 
 # Names that mean something elsewhere too.
@@ -81,7 +82,7 @@ def has_escaped_name(body: bytes) -> bool:
 
 
 @given(chats())
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_spans_are_the_texts_of_the_messages(chat: tuple[Any, bytes]) -> None:
     value, body = chat
     found = [json.loads(b'"' + body[start:end] + b'"') for start, end in spans(body)]
@@ -94,7 +95,6 @@ def test_spans_are_the_texts_of_the_messages(chat: tuple[Any, bytes]) -> None:
 
 
 @given(texts(), st.sampled_from([b"prompt", b"messages", b"a"]))
-@settings(deadline=None)
 def test_spans_of_any_json_are_inside(text: tuple[Any, bytes], member: bytes) -> None:
     check(text[1], member)
 
@@ -114,7 +114,7 @@ json_bytes = st.lists(
 @example(b'{"messages":[{"content":"\\', b"messages")
 @example(b'{"prompt":"', b"prompt")
 @example(b'{"prompt":', b"prompt")
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 def test_spans_of_any_bytes_are_inside(body: bytes, member: bytes) -> None:
     check(body, member)
 
@@ -154,3 +154,26 @@ def test_spans_are_bounded() -> None:
 def test_only_bytes_are_read(arguments: Any) -> None:
     with pytest.raises(TypeError):
         prompt_spans(*arguments)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 60))
+def test_the_first_bytes_of_spans(sizes: list[int], most: int) -> None:
+    pairs, covered, at = array("q"), [], 0
+    for size in sizes:
+        pairs.extend((at, at + size))
+        covered += range(at, at + size)
+        at += size + 2
+    cut = first_spans(pairs.tobytes(), most)
+    ends = array("q", cut)
+    left = [place for i in range(0, len(ends), 2) for place in range(ends[i], ends[i + 1])]
+    assert left == covered[:most]
+    assert spans_size(cut) == min(most, len(covered))
+
+
+@pytest.mark.parametrize("member", ["prompt", "messages"])
+def test_large_bodies_are_read_alike(member: str) -> None:
+    text = "x" * 100_000
+    value = text if member == "prompt" else [{"role": "user", "content": text}]
+    body = json.dumps({"other": [text], member: value}).encode()
+    spans = array("q", prompt_spans(body, member.encode()) or b"")
+    assert [body[start:end] for start, end in zip(spans[::2], spans[1::2], strict=True)] == [text.encode()]

@@ -57,7 +57,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestHistories.settings = settings(max_examples=30, stateful_step_count=20)
 
 
 def test_every_worker_has_its_share() -> None:

@@ -15,6 +15,13 @@ DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
 
 
+class Flag(int):
+    """A truth that can be asked for with a call, as real transports have it, and without one."""
+
+    def __call__(self) -> bool:
+        return bool(self)
+
+
 class FakeTransport:
     """One end of a connection. What the protocol writes is in `writes`; what the peer sends goes through
     `deliver`. `full_above`: unsent bytes from which on writing is paused; None: everything is taken at once.
@@ -24,7 +31,7 @@ class FakeTransport:
         self.writes: list[bytes] = []
         self.protocol: Any = None
         self.is_reading = True
-        self.is_closing = False
+        self.is_closing = Flag(False)
         self.was_aborted = False
         self.is_lost = False
         self.sent_eof = False
@@ -145,10 +152,10 @@ class FakeTransport:
         self.sent_eof = True
 
     def close(self) -> None:
-        self.is_closing = True
+        self.is_closing = Flag(True)
 
     def abort(self) -> None:
-        self.is_closing = self.was_aborted = True
+        self.is_closing = self.was_aborted = Flag(True)
 
     def set_protocol(self, protocol: Any) -> None:
         self.protocol = protocol

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from smg.config.model import DATA_PATHS
 from tests.flow.conversation import ClientEnd, Flow
 from tests.flow.pairs import MakePair, PairFlow
+
+F = TypeVar("F", bound=Flow)
 
 LEAVING = {
     "leaves": ClientEnd.leaves,
@@ -23,12 +26,17 @@ def leave(request: pytest.FixtureRequest) -> Callable[[ClientEnd], None]:
     return LEAVING[request.param]
 
 
-@pytest.fixture
-def make_flow() -> Iterator[Callable[..., Flow]]:
-    flows: list[Flow] = []
+@pytest.fixture(params=DATA_PATHS)
+def data_path(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
-    def make(*args: Any, **options: Any) -> Flow:
-        flows.append(Flow(*args, **options))
+
+def makers(kind: Callable[..., F], data_path: str) -> Iterator[Callable[..., F]]:
+    """Makes flows of a kind until the test ends; then nothing may be left of them."""
+    flows: list[F] = []
+
+    def make(*args: Any, **options: Any) -> F:
+        flows.append(kind(*args, data_path=data_path, **options))
         return flows[-1]
 
     yield make
@@ -38,6 +46,11 @@ def make_flow() -> Iterator[Callable[..., Flow]]:
     finally:
         for flow in flows:
             flow.close()
+
+
+@pytest.fixture
+def make_flow(data_path: str) -> Iterator[Callable[..., Flow]]:
+    yield from makers(Flow, data_path)
 
 
 @pytest.fixture
@@ -47,17 +60,5 @@ def flow(make_flow: Callable[..., Flow]) -> Flow:
 
 
 @pytest.fixture
-def make_pair() -> Iterator[MakePair]:
-    flows: list[PairFlow] = []
-
-    def make(*args: Any, **options: Any) -> PairFlow:
-        flows.append(PairFlow(*args, **options))
-        return flows[-1]
-
-    yield make
-    try:
-        for flow in flows:
-            flow.settled()
-    finally:
-        for flow in flows:
-            flow.close()
+def make_pair(data_path: str) -> Iterator[MakePair]:
+    yield from makers(PairFlow, data_path)

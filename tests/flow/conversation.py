@@ -12,6 +12,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from aiohttp import web
+
 from smg import errors
 from smg._fast.exchange import Exchange
 from smg._fast.front import Front
@@ -24,7 +26,7 @@ from smg.admission.tenants import Tenants
 from smg.api.request_id import RequestIds
 from smg.api.surfaces import SURFACES
 from smg.backends.http import HttpBackend
-from smg.config.model import Retry
+from smg.config.model import AIOHTTP, Retry
 from smg.config.specs import WorkerUrl
 from smg.gateway.admit import Admission
 from smg.gateway.explain import Explainer
@@ -34,6 +36,8 @@ from smg.gateway.route import Router
 from smg.gateway.serve import serve
 from smg.gateway.spend import Spending
 from smg.policies.round_robin import RoundRobin
+from smg.server.data_plane import DataPlane, Serve, ask_later
+from smg.server.handover import HandedOver, handing_over
 from smg.telemetry.metrics import Metrics
 from smg.workers.breaker import Breaker, State
 from smg.workers.registry import Registry
@@ -213,6 +217,7 @@ class ClientEnd:
     def __init__(self, flow: Flow, **options: Any) -> None:
         self._flow = flow
         self.transport = FakeTransport(**options)
+        flow.clients.append(self.transport)
         flow.act(lambda: self.transport.connect(Ingress(flow.front)))
 
     def sends(self, *pieces: bytes) -> ClientEnd:
@@ -260,6 +265,7 @@ class Flow:
         permits: Callable[[FlowLoop], Permits] | None = None,
         tenants: Tenants | None = None,
         tenant_header: str | None = None,
+        data_path: str = "fast",
         **limits: Any,
     ) -> None:
         self.loop = FlowLoop()
@@ -274,6 +280,8 @@ class Flow:
         self._recorder = _Remembering(self.metrics)
         self.recorded = self._recorder.recorded
         self.begun = 0
+        self.clients: list[FakeTransport] = []
+        self._data_path = data_path
         self.permits = permits(self.loop) if permits is not None else Gate(None, 0, 1, self.loop)
         self.tenants = tenants
         self.registry = Registry(attach=self._attach)
@@ -297,14 +305,27 @@ class Flow:
             self.begun += 1
             return serve(x, gateway)
 
+        routes = {surface.path.encode(): surface for surface in SURFACES}
+        is_lent = self._data_path == AIOHTTP
         return Front(
             self.limits,
             self.counts,
-            routes={surface.path.encode(): surface for surface in SURFACES},
+            routes={} if is_lent else routes,
+            lent=frozenset(routes if is_lent else ()),
             serve=begin,
             refuse=lambda status, message: (b"No", b"", b"refused"),
-            make_fallback=lambda ingress: None,  # type: ignore[arg-type, return-value]
+            make_fallback=self._aiohttp(begin) if is_lent else lambda ingress: None,  # type: ignore[arg-type, return-value]
         )
+
+    def _aiohttp(self, serve: Serve) -> Callable[[Ingress], HandedOver]:
+        app = web.Application()
+        answer = DataPlane(serve).answer
+        app.add_routes([web.post(one.path, answer, expect_handler=ask_later) for one in SURFACES])
+        runner = web.AppRunner(app, handle_signals=False, access_log=None)
+        self.loop.run_until_complete(runner.setup())
+        server = runner.server
+        assert server is not None
+        return self.loop.call(lambda: handing_over(server, lambda: False))
 
     def _router(self, retry: Retry) -> Router:
         return Router(self.registry, RoundRobin, retry)
@@ -368,12 +389,13 @@ class Flow:
 
     def settled(self) -> None:
         """Every exchange was recorded once, and nothing of it is left."""
-        for end in self.ends:
-            for connection in end.connections:
-                self.loop.call(connection.settle)
+        for connection in [one for end in self.ends for one in end.connections] + self.clients:
+            self.loop.call(connection.settle)
         assert not self.loop.failures, self.loop.failures
         assert len(self.recorded) == len({id(x) for x in self.recorded}) == self.begun
-        assert not asyncio.all_tasks(self.loop)
+        # aiohttp has one for each open connection.
+        open_ones = len(self.front.open) if self._data_path == AIOHTTP else 0
+        assert len(asyncio.all_tasks(self.loop)) <= open_ones
         assert [end.worker.load for end in self.ends] == [0] * len(self.ends)
         assert self.permits.in_flight == 0 and self.permits.snapshot()["waiting"] == 0
         left = armed(self.limits)
@@ -387,6 +409,9 @@ class Flow:
             assert breaker.state is not State.HALF_OPEN or breaker.would_allow(0)
 
     def close(self) -> None:
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+        self.loop.settle()
         self.loop.close()
 
 

@@ -18,6 +18,7 @@ from smg.admission.limits import Limits
 from smg.admission.priority import Scheduler
 from smg.admission.tenants import Tenants
 from smg.config.admission import CLASSES
+from smg.config.model import DATA_PATHS
 from smg.config.side_files import Classes, ClassOptions, DefaultScope, SchedulerFile, TenantsFile
 from tests.fast.transports import FakeTransport
 from tests.flow.conversation import SSE, ClientEnd, Flow, chat, request
@@ -64,6 +65,7 @@ class Game:
             "permits": lambda loop: Scheduler(file, "system", 9, capacity, loop),
             "attempts": 3,
             "keepalive_s": chance.choice((0.0, 1e-9)),
+            "data_path": chance.choice(DATA_PATHS),
         }
         if chance.random() < 0.5:
             budgets = LocalBudgets(clock=lambda: 0.0)

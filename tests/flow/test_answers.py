@@ -121,9 +121,9 @@ def test_a_client_that_reads_slowly(flow: Flow) -> None:
     assert flow.worker(0).connection.is_holding
     assert client.transport.get_write_buffer_size() < 1500
     flow.worker(0).streams(DONE, end=True)
-    while not flow.recorded:
+    while not (flow.recorded and client.answer.is_whole):
         flow.act(client.transport.drain)
-    assert client.answer.is_whole and client.answer.body.endswith(DONE)
+    assert client.answer.body.endswith(DONE)
     # The next user of the worker's connection must not find it paused.
     flow.act(client.transport.drain)
     client.sends(chat(), chat())

@@ -49,7 +49,7 @@ def test_the_line_of_an_exchange(flow: Flow) -> None:
     assert "trace_id" not in entry
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(NAMES | WORDS, VALUES), max_size=6), st.booleans(), st.sampled_from([200, 400, 503])
 )

@@ -7,25 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import START_S, wait_until
+
 REPOSITORY = Path(__file__).parents[2]
-START_SECS = 30.0
 STOP_SECS = 20.0
-POLL_SECS = 0.02
-
-
-def wait_until(condition: Callable[[], object], what: str, timeout_secs: float = START_SECS) -> None:
-    """Polls a condition until it holds; fails the test after the timeout."""
-    end = time.monotonic() + timeout_secs
-    while not condition():
-        if time.monotonic() > end:
-            pytest.fail(f"not within {timeout_secs:g} s: {what}")
-        time.sleep(POLL_SECS)
 
 
 def is_alive(pid: int) -> bool:
@@ -63,12 +53,12 @@ class Running:
     def errors(self) -> str:
         return (self._folder / "stderr").read_text()
 
-    def wait_for(self, text: str, timeout_secs: float = START_SECS) -> str:
+    def wait_for(self, text: str, bound_s: float = START_S) -> str:
         """Waits for a text in the output and returns the whole output."""
         wait_until(
             lambda: text in self.output or self.process.poll() is not None,
             f"{text!r} in output",
-            timeout_secs,
+            bound_s,
         )
         if text not in self.output:
             pytest.fail(
@@ -81,8 +71,8 @@ class Running:
         self.process.send_signal(number)
         return self.process.wait(timeout_secs)
 
-    def wait(self, timeout_secs: float = START_SECS) -> int:
-        return self.process.wait(timeout_secs)
+    def wait(self, bound_s: float = START_S) -> int:
+        return self.process.wait(bound_s)
 
 
 class Processes:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.processes import Processes, Running, children_of, is_alive, wait_until
+from tests.system.processes import Processes, Running, children_of, is_alive
+from tests.waiting import wait_until
 
 
 def start(processes: Processes, port: int, *words: str) -> tuple[Running, list[int]]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.processes import Processes, wait_until
+from tests.system.processes import Processes
+from tests.waiting import wait_until
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 

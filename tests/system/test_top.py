@@ -13,7 +13,8 @@ from contextlib import contextmanager
 import pytest
 
 from smg.config.top import KEY_VARIABLE
-from tests.system.processes import REPOSITORY, Processes, wait_until
+from tests.system.processes import REPOSITORY, Processes
+from tests.waiting import wait_until
 
 KEY = "secret-key"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from smg.workers.engine import EngineClient, open_session
 from smg.workers.register import Registrar
 from smg.workers.registry import Registry
 from smg.workers.worker import Status, Worker
+from tests.waiting import until
 
 
 class FakeBackend:
@@ -65,13 +65,6 @@ class Plane:
         worker = self.registry.find_url(url)
         assert worker is not None
         return worker
-
-
-async def until(condition: Callable[[], object], timeout_s: float = 20) -> None:
-    """Wait for something that happens in the background."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

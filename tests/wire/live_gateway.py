@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from smg.config.model import Config
+from smg.config.model import AIOHTTP, Config
 from smg.config.specs import WorkerUrl
 from smg.server.lifecycle import Server
 from smg.workers.worker import Worker
+from tests.waiting import until
 from tests.wire.raw_client import RawClient, Response, connect
 from tests.wire.scripted_worker import ScriptedWorker
-from tests.wire.waiting import until
 
 _DEFAULTS: dict[str, Any] = {
     "host": "127.0.0.1",
@@ -56,6 +56,12 @@ class LiveGateway:
     @property
     def metrics(self) -> str:
         return self.server.metrics.render().decode()
+
+    def ways(self, data_plane: int, others: int) -> tuple[int, int]:
+        """What the counts of fast and slow exchanges are after so many of both kinds."""
+        if self.server.config.listen.data_path == AIOHTTP:
+            return 0, data_plane + others
+        return data_plane, others
 
     async def client(self, **options: Any) -> RawClient:
         client = await connect(self.port, **options)

@@ -6,10 +6,10 @@ import asyncio
 import json
 import socket
 import ssl
-import struct
 from typing import Any
 
-from tests.wire.waiting import BOUND_S
+from tests.waiting import BOUND_S, turns
+from tests.wire.endpoint import Endpoint
 
 CHAT = "/v1/chat/completions"
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
@@ -77,7 +77,7 @@ class Response:
         return "close" in (self.get("connection") or "")
 
 
-class RawClient(asyncio.Protocol):
+class RawClient(Endpoint):
     """One connection. `data` is what has come and was not taken by `read`."""
 
     def __init__(self) -> None:
@@ -85,31 +85,16 @@ class RawClient(asyncio.Protocol):
         self.total = 0
         self.is_over = False
         self.error: Exception | None = None
-        self.transport: Any = None
         self._news = asyncio.Event()
 
     async def send(self, *pieces: bytes) -> None:
         """Each piece is written by itself, so that the gateway may read it by itself."""
         for piece in pieces:
             self.transport.write(piece)
-            await asyncio.sleep(0)
-
-    def close(self) -> None:
-        self.transport.close()
-
-    def reset(self) -> None:
-        sock = self.transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.transport.abort()
+            await turns()
 
     def end_sending(self) -> None:
         self.transport.write_eof()
-
-    def stop_reading(self) -> None:
-        self.transport.pause_reading()
-
-    def read_on(self) -> None:
-        self.transport.resume_reading()
 
     async def ask(self, request: bytes, method: str = "POST") -> Response:
         await self.send(request)

@@ -8,9 +8,9 @@ from typing import Any
 
 from aiohttp import WSMessage, WSMsgType, web
 
+from tests.waiting import BOUND_S
 from tests.wire.fake_engine import FakeEngine
 from tests.wire.live_gateway import LiveGateway
-from tests.wire.waiting import BOUND_S
 
 Play = Callable[["Heard"], Awaitable[None]]
 

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from tests.conftest import find_free_port
-from tests.wire.waiting import until
+from tests.waiting import until
 
 # `.ci/run` installs it; without it the tests of what gateways share are not collected.
 REDIS = os.environ.get("SMG_TEST_REDIS") or shutil.which("redis-server") or ""
@@ -35,9 +35,7 @@ class RedisServer:
         self._process = await asyncio.create_subprocess_exec(
             REDIS, *words, cwd=self._folder, stdout=asyncio.subprocess.DEVNULL
         )
-        async with asyncio.timeout(20):
-            while not await self._answers():  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await until(self._answers, "Redis answers")
         return self
 
     async def kill(self) -> None:

@@ -11,12 +11,12 @@ import contextlib
 import json
 import socket
 import ssl
-import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from smg.workers.load import LOADS, METRICS, OLD_LOAD
-from tests.wire.waiting import BOUND_S
+from tests.waiting import BOUND_S, turns
+from tests.wire.endpoint import Endpoint
 
 Play = Callable[["Connection", "Request"], Awaitable[None]]
 
@@ -72,7 +72,7 @@ class Request:
         return next(iter(self.all(name)), None)
 
 
-class Connection(asyncio.Protocol):
+class Connection(Endpoint):
     """One connection of the gateway to the worker."""
 
     def __init__(self, worker: ScriptedWorker) -> None:
@@ -81,7 +81,6 @@ class Connection(asyncio.Protocol):
         self.ended = asyncio.Event()
         """Set once the connection is gone, whoever ended it."""
         self.exchanges = 0
-        self.transport: Any = None
         self._buffer = bytearray()
         self._request: Request | None = None
         self._play: asyncio.Task[None] | None = None
@@ -97,7 +96,7 @@ class Connection(asyncio.Protocol):
             if self.transport.is_closing():
                 raise ConnectionResetError
             self.transport.write(piece)
-            await asyncio.sleep(0)
+            await turns()
 
     async def answer(self, body: bytes = b'{"ok":true}', status: str = "200 OK", *lines: str) -> None:
         await self.send(plain(body, status, *lines))
@@ -107,21 +106,6 @@ class Connection(asyncio.Protocol):
         await self.send(SSE_HEAD, *(chunk(one) for one in payloads))
         if done:
             await self.send(chunk(DONE) + LAST_CHUNK)
-
-    def close(self) -> None:
-        self.transport.close()
-
-    def reset(self) -> None:
-        """End with RST."""
-        sock = self.transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.transport.abort()
-
-    def stop_reading(self) -> None:
-        self.transport.pause_reading()
-
-    def read_on(self) -> None:
-        self.transport.resume_reading()
 
     async def until_ended(self) -> None:
         async with asyncio.timeout(BOUND_S):
@@ -206,6 +190,13 @@ async def answers_ok(connection: Connection, request: Request) -> None:
         await connection.stream(event("Hello"))
     else:
         await connection.answer()
+
+
+async def never_ends(connection: Connection, request: Request) -> None:
+    """The play of a stream that goes on as fast as it is taken."""
+    await connection.send(SSE_HEAD)
+    while True:
+        await connection.send(chunk(event("x")))
 
 
 class ScriptedWorker:

@@ -1,5 +1,6 @@
 """The admin and public routes: exact answers, methods, headers every answer carries."""
 
+import asyncio
 import io
 import re
 from collections.abc import AsyncIterator
@@ -11,7 +12,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from smg.server.app import build_probe_app
 from smg.workers.worker import Status
-from tests.wire.control_plane import control_plane, until
+from tests.waiting import until
+from tests.wire.control_plane import control_plane
 from tests.wire.fake_engine import FakeEngine
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
@@ -91,6 +93,7 @@ async def test_add_show_list(engines: list[FakeEngine]) -> None:
             "status": "ready",
             "load": 0,
             "http2": False,
+            "max_connection_attempts": 20,
         }
         status, listed = await plane.get("/workers")
         assert (status, listed["total"], listed["stats"]["regular_count"]) == (200, 1, 1)
@@ -101,7 +104,11 @@ async def test_add_show_list(engines: list[FakeEngine]) -> None:
 
 async def test_worker_twice(engines: list[FakeEngine]) -> None:
     async with control_plane(engines[0].url) as plane:
-        status, answer = await plane.ask("POST", "/workers", json={"url": engines[0].url + "/"})
+        again = {"url": engines[0].url + "/"}
+        status, answer = await plane.ask("POST", "/workers", json=again)
+        assert (status, answer["code"]) == (409, "WORKER_CREATE_IN_PROGRESS")
+        await plane.ready(1)
+        status, answer = await plane.ask("POST", "/workers", json=again)
         assert (status, answer["code"]) == (409, "WORKER_ALREADY_EXISTS")
         assert engines[0].url in answer["error"]
 
@@ -296,8 +303,6 @@ async def test_small_admin_routes() -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", loads.pop("timestamp"))
         assert loads == {"version": "smg-1.2.3", "dp_rank_count": 0, "loads": []}
         assert await plane.get("/v1/tokenizers") == (200, {"tokenizers": []})
-        status, answer = await plane.ask("POST", "/parse/function_call", json={})
-        assert (status, answer["error"]["code"]) == (501, "not_implemented")
 
 
 @pytest.mark.parametrize(
@@ -313,7 +318,11 @@ async def test_small_admin_routes() -> None:
             400,
             {"error": "Unknown reasoning parser: nope", "success": False},
         ),
-        ({"text": "b", "reasoning_parser": "kimi_k3"}, 501, None),
+        (
+            {"text": "<|open|>think<|sep|>a<|close|>think<|sep|>b", "reasoning_parser": "kimi_k3"},
+            200,
+            {"normal_text": "b", "reasoning_text": "a", "success": True},
+        ),
         ({"text": "b"}, 422, None),
         ({"text": 5, "reasoning_parser": "qwen3"}, 422, None),
     ],
@@ -325,12 +334,113 @@ async def test_parsing_of_reasoning(asked: dict[str, Any], status: int, answer: 
         assert answer is None or said == answer
 
 
+WEATHER = {"name": "get_weather", "parameters": {"properties": {"days": {"type": "string"}}}}
+TOOLS = [{"type": "function", "function": WEATHER}]
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+XML_CALL = "<tool_call><function=get_weather><parameter=days>2</parameter></function></tool_call>"
+
+
+def calls(*arguments: str) -> list[Any]:
+    return [{"function": {"name": "get_weather", "arguments": one}} for one in arguments]
+
+
 @pytest.mark.parametrize(
-    ("kind", "body", "status"), [("text/plain", "{}", 415), ("application/json", "{", 400)]
+    ("text", "parser", "tools", "rest", "found"),
+    [
+        ("Ok. " + CALL, "qwen", TOOLS, "Ok. ", calls('{"city":"Paris"}')),
+        (CALL + CALL + " after", "qwen", [], "", calls('{"city":"Paris"}', '{"city":"Paris"}')),
+        ("no call", "qwen", TOOLS, "no call", []),
+        ("", "qwen", [], "", []),
+        (CALL, "json", TOOLS, "<tool_call>\n\n</tool_call>", calls('{"city":"Paris"}')),
+        (CALL, "passthrough", TOOLS, CALL, []),
+        (XML_CALL, "qwen_xml", TOOLS, "", calls('{"days":"2"}')),
+        (XML_CALL, "qwen_xml", [], "", calls('{"days":2}')),
+    ],
 )
-async def test_bodies_that_cannot_be_parsed(kind: str, body: str, status: int) -> None:
+async def test_parsing_of_function_calls(text: str, parser: str, tools: Any, rest: str, found: Any) -> None:
+    asked = {"text": text, "tool_call_parser": parser, "tools": tools}
     async with control_plane() as plane:
-        found, _ = await plane.ask("POST", "/parse/reasoning", data=body, headers={"Content-Type": kind})
+        expected = {"remaining_text": rest, "tool_calls": found, "success": True}
+        assert await plane.ask("POST", "/parse/function_call", json=asked) == (200, expected)
+
+
+@pytest.mark.parametrize("parser", ["nope", "", "JSON", "glm4", "lfm2.5", "seed_oss", "hf", "xlam"])
+async def test_parsers_of_function_calls_that_are_not_there(parser: str) -> None:
+    asked = {"text": "x", "tool_call_parser": parser, "tools": []}
+    async with control_plane() as plane:
+        expected = {"error": f"Unknown tool parser: {parser}", "success": False}
+        assert await plane.ask("POST", "/parse/function_call", json=asked) == (400, expected)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"text": None},
+        {"text": 5},
+        {"tool_call_parser": None},
+        {"tools": None},
+        {"tools": {}},
+        {"tools": ["a"]},
+        {"tools": [{}]},
+        {"tools": [{"type": "function"}]},
+        {"tools": [{"function": WEATHER}]},
+        {"tools": [{"type": "function", "function": {}}]},
+        {"tools": [{"type": "function", "function": WEATHER | {"strict": "x"}}]},
+        {"tools": [{"type": "function", "function": WEATHER | {"description": 5}}]},
+    ],
+)
+async def test_function_call_bodies_of_wrong_types(changes: dict[str, Any]) -> None:
+    asked = {"text": "x", "tool_call_parser": "json", "tools": TOOLS}
+    async with control_plane() as plane:
+        assert (await plane.ask("POST", "/parse/function_call", json=asked))[0] == 200
+        assert (await plane.ask("POST", "/parse/function_call", json=asked | changes))[0] == 422
+        del asked[next(iter(changes))]
+        assert (await plane.ask("POST", "/parse/function_call", json=asked))[0] == 422
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "function", "function": {"name": "a"}},
+        {"type": "other", "function": {"name": "a", "parameters": 5, "strict": None, "more": 1}, "more": 1},
+    ],
+)
+async def test_tools_that_say_little_or_more(tool: Any) -> None:
+    asked = {"text": "x", "tool_call_parser": "qwen_xml", "tools": [tool], "more": 1}
+    async with control_plane() as plane:
+        expected = {"remaining_text": "x", "tool_calls": [], "success": True}
+        assert await plane.ask("POST", "/parse/function_call", json=asked) == (200, expected)
+
+
+async def test_large_texts_are_parsed_beside_other_work() -> None:
+    """A mebibyte of what costs most; other routes answer meanwhile."""
+    asked = {"text": "[{" * 500_000, "tool_call_parser": "json", "tools": []}
+    async with control_plane() as plane:
+        parsing = asyncio.create_task(plane.ask("POST", "/parse/function_call", json=asked))
+        answered = 0
+        while not parsing.done():
+            assert (await plane.get("/v1/tokenizers"))[0] == 200
+            answered += 1
+        status, answer = await parsing
+        assert (status, answer["remaining_text"]) == (200, asked["text"])
+        assert answered > 1
+
+
+@pytest.mark.parametrize("route", ["reasoning", "function_call"])
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("text/plain", "{}", 415),
+        ("application/json", "{", 400),
+        ("application/json", "", 400),
+        ("application/json", '{"text": "\\ud800"}', 400),
+        ("application/json", '{"x": ' + "[" * 100_000, 400),
+        ("application/json", "[1, 2]", 422),
+    ],
+)
+async def test_bodies_that_cannot_be_parsed(route: str, kind: str, body: str, status: int) -> None:
+    async with control_plane() as plane:
+        found, _ = await plane.ask("POST", f"/parse/{route}", data=body, headers={"Content-Type": kind})
         assert found == status
 
 

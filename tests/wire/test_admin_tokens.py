@@ -16,12 +16,12 @@ import pytest
 
 from smg.config.model import Telemetry
 from smg.telemetry import logs
+from tests.waiting import until
 from tests.wire.control_plane import control_plane
 from tests.wire.live_gateway import LiveGateway, running
 from tests.wire.raw_client import BODY, get, post
 from tests.wire.scripted_worker import ScriptedWorker
 from tests.wire.token_issuer import AUDIENCE, Issuer, ec_key, ed_key, jwk, rsa_key
-from tests.wire.waiting import until
 
 KEYS = ("id1:Svc:admin:adm-key", "id2:Reader:user:usr-key", "id3:Dots:admin:a.b.c")
 

@@ -13,10 +13,10 @@ import pytest
 from smg.api.multipart import MultipartParser, boundary_of
 from tests.unit.api.test_audio import END, FILE, field
 from tests.unit.api.test_multipart import Collector, part
+from tests.waiting import until
 from tests.wire.conftest import Start
 from tests.wire.raw_client import chunked_post, head
 from tests.wire.scripted_worker import Connection, Request, ScriptedWorker, answers_ok, event
-from tests.wire.waiting import until
 
 PATH = "/v1/audio/transcriptions"
 TYPE = "Content-Type: multipart/form-data; boundary=b"

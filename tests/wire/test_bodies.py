@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from tests.waiting import happened, until
 from tests.wire.raw_client import BODY, CHAT, chat, chunked_post, get, head, post
 from tests.wire.scripted_worker import ScriptedWorker
-from tests.wire.waiting import happened, until
 
 JSON = "Content-Type: application/json"
 CHUNKED = "Transfer-Encoding: chunked"
@@ -174,12 +174,14 @@ async def test_slow_heads_are_cut_later_too(gateway):
 
 
 async def test_a_dripping_head_gets_no_more_time(gateway):
+    """A byte comes whenever another client has been answered."""
     gw = await gateway(ScriptedWorker(), header_read_timeout_secs=1)
-    client = await gw.client()
+    client, normal = await gw.client(), await gw.client()
     await client.send(b"GET /health HTTP/1.1\r\nX-A: ")
     while not client.is_over:
-        await client.send(b"a")
-        await asyncio.sleep(0.02)
+        assert (await normal.ask(get("/health"))).status == 200
+        if not client.transport.is_closing():
+            await client.send(b"a")
 
 
 async def test_idle_connections_are_closed(gateway):
@@ -306,3 +308,17 @@ async def test_a_piped_body_whose_worker_dies_is_502_and_not_repeated(gateway):
     response = await client.read()
     assert (response.status, response.code) == (502, "call_upstream_request_error")
     assert sum(len(worker.requests) for worker in workers) == 1
+
+
+async def test_large_bodies_are_edited_and_refused_like_small_ones(gateway):
+    worker = ScriptedWorker()
+    client = await (await gateway(worker, policy="cache_aware")).client()
+    for size in (2_000, 300_000, 6_000_000):
+        body = large(size)
+        edited = body.replace(b'{"', b'{"max_tokens":7,"', 1)
+        await client.send(post(edited) + post(body[:-1] + b"]"))
+        assert (await client.read()).status == 200
+        assert worker.requests[-1].body == edited.replace(b"max_tokens", b"max_completion_tokens")
+        refused = await client.read()
+        assert refused.status == 400
+        assert f"at line 1 column {size}".encode() in refused.body

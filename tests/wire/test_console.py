@@ -17,11 +17,11 @@ from smg.server.console import view
 from smg.telemetry.failures import MOST
 from smg.workers.breaker import Breaker
 from smg.workers.worker import Status, Worker
+from tests.waiting import happened, until
 from tests.wire.conftest import Start
 from tests.wire.live_gateway import LiveGateway
 from tests.wire.raw_client import chat, get, post
 from tests.wire.scripted_worker import Connection, Request, ScriptedWorker, plain
-from tests.wire.waiting import happened, until
 
 LIMITS = """
 default_policy: {tokens_per_minute: 1000, requests_per_minute: 10}

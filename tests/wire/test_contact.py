@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
+from tests.waiting import until
 from tests.wire.conftest import Start
 from tests.wire.live_gateway import LiveGateway
 from tests.wire.raw_client import post
 from tests.wire.scripted_worker import Connection, Request, ScriptedWorker
-from tests.wire.waiting import until
 
 
 @pytest.mark.parametrize("silent", [True, False])

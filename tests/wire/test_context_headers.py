@@ -8,10 +8,10 @@ import pytest
 
 from smg.config.specs import ContextHeader
 from smg.telemetry import spans as sender
+from tests.waiting import until
 from tests.wire.collector import attributes, collecting
 from tests.wire.raw_client import BODY, post
 from tests.wire.scripted_worker import ScriptedWorker
-from tests.wire.waiting import until
 
 NAMES = (ContextHeader.parse("X-Team=team"), ContextHeader.parse("x-cost-centre=cost"))
 

@@ -21,7 +21,8 @@ from smg.workers.discovery.file import MAX_FILE_BYTES, FileSource
 from smg.workers.discovery.reconcile import Reconciler
 from smg.workers.spec import HealthSpec, WorkerSpec
 from smg.workers.worker import Status
-from tests.wire.control_plane import Plane, control_plane, until
+from tests.waiting import until
+from tests.wire.control_plane import Plane, control_plane
 from tests.wire.fake_engine import FakeEngine
 from tests.wire.live_gateway import running
 from tests.wire.raw_client import chat, post

@@ -21,7 +21,8 @@ from smg.workers.discovery.kubernetes import KubernetesSource
 from smg.workers.discovery.pods import PodReader, Role, Roles
 from smg.workers.discovery.reconcile import Reconciler
 from smg.workers.worker import Status
-from tests.wire.control_plane import Plane, control_plane, until
+from tests.waiting import until
+from tests.wire.control_plane import Plane, control_plane
 from tests.wire.kube_server import NAMESPACE, KubeServer, pod
 from tests.wire.live_gateway import LiveGateway, running
 from tests.wire.raw_client import post

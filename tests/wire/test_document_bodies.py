@@ -134,9 +134,7 @@ def draw(surface: Surface) -> list[bytes]:
     examples = EXAMPLES.get(surface.endpoint, FEW_EXAMPLES)
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
-    @settings(
-        max_examples=examples, derandomize=True, database=None, deadline=None, suppress_health_check=checks
-    )
+    @settings(max_examples=examples, derandomize=True, database=None, suppress_health_check=checks)
     @given(bodies_of(surface))
     def collect(body: bytes) -> None:
         drawn.append(body)

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from smg.workers.worker import Status
+from tests.waiting import happened, until
 from tests.wire.conftest import Start
 from tests.wire.live_gateway import LiveGateway
 from tests.wire.raw_client import BODY, Response, post
@@ -21,7 +22,6 @@ from tests.wire.scripted_worker import (
     chunk,
     event,
 )
-from tests.wire.waiting import happened, until
 
 STREAM = json.dumps({**json.loads(BODY), "stream": True}).encode()
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.waiting import until
 from tests.wire.raw_client import BODY, CHAT, chunked_post, head, post
 from tests.wire.scripted_worker import ScriptedWorker
-from tests.wire.waiting import until
 
 JSON = "Content-Type: application/json"
 SIZE = f"Content-Length: {len(BODY)}"

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from tests.waiting import turns, until
 from tests.wire.raw_client import BODY, STREAM_BODY, post
-from tests.wire.scripted_worker import SSE_HEAD, ScriptedWorker, chunk, event
-from tests.wire.waiting import until
+from tests.wire.scripted_worker import SSE_HEAD, ScriptedWorker, chunk, event, never_ends
 
 
 def stays_silent(sent: bytes):
@@ -52,13 +52,7 @@ async def test_the_workers_connection_ends_with_the_clients(gateway, body, sent,
 
 @pytest.mark.parametrize("leave", ["close", "reset"])
 async def test_leaving_while_frames_flow(gateway, leave):
-    async def play(connection, request):
-        await connection.send(SSE_HEAD)
-        while True:
-            await connection.send(chunk(event("x")))
-            await asyncio.sleep(0.001)
-
-    worker = ScriptedWorker(play)
+    worker = ScriptedWorker(never_ends)
     gw = await gateway(worker)
     client = await gw.client()
     await client.send(post(STREAM_BODY))
@@ -128,7 +122,7 @@ async def test_many_clients_leave_in_any_phase(gateway):
 
     async def play(connection, request):
         for piece in (SSE_HEAD, *(chunk(event("x")) for _ in range(3))):
-            await asyncio.sleep(chance.random() * 0.002)
+            await turns(chance.randrange(8))
             await connection.send(piece)
         await connection.send(b"0\r\n\r\n")
 
@@ -138,7 +132,7 @@ async def test_many_clients_leave_in_any_phase(gateway):
     async def visit():
         client = await gw.client()
         await client.send(post(STREAM_BODY))
-        await asyncio.sleep(chance.random() * 0.008)
+        await turns(chance.randrange(40))
         chance.choice((client.close, client.reset))()
 
     for _ in range(60):

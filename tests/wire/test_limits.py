@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from smg.config.specs import TenantKey
+from tests.waiting import until
 from tests.wire.conftest import Start
-from tests.wire.raw_client import BODY, STREAM_BODY, get, head, post
+from tests.wire.live_gateway import LiveGateway
+from tests.wire.raw_client import BODY, STREAM_BODY, RawClient, get, head, post
 from tests.wire.scripted_worker import SSE_HEAD, Connection, Request, ScriptedWorker, chunk, event
-from tests.wire.waiting import until
 
 BULK = "X-SMG-Priority: bulk"
 SYSTEM = "X-SMG-Priority: System "
@@ -266,6 +267,19 @@ async def test_a_permit_is_held_until_a_slow_client_has_its_answer(gateway: Star
     await until(lambda: permits.in_flight == 0)
 
 
+async def one_at_work_and_one_in_line(
+    gateway: Start, worker: Patient, request: bytes
+) -> tuple[LiveGateway, RawClient, RawClient]:
+    """The second has sent `request`."""
+    gw = await gateway(worker, max_concurrent_requests=1, queue_size=1)
+    first, second = await gw.client(), await gw.client()
+    await first.send(post())
+    await until(lambda: worker.requests)
+    await second.send(request)
+    await until(lambda: gw.server.guards.permits.snapshot()["waiting"] == 1)
+    return gw, first, second
+
+
 @pytest.mark.parametrize("missing", [0, 1])
 @pytest.mark.parametrize(("how", "size"), [("close", 150_000), ("reset", 150_000), ("reset", 5_000_000)])
 async def test_who_leaves_the_queue_with_a_body_nobody_has_read(
@@ -273,13 +287,8 @@ async def test_who_leaves_the_queue_with_a_body_nobody_has_read(
 ) -> None:
     whole = post(BODY[:-1] + b" " * size + b"}")
     worker = Patient()
-    gw = await gateway(worker, max_concurrent_requests=1, queue_size=1)
+    gw, first, second = await one_at_work_and_one_in_line(gateway, worker, whole[: len(whole) - missing])
     permits = gw.server.guards.permits
-    first, second = await gw.client(), await gw.client()
-    await first.send(post())
-    await until(lambda: worker.requests)
-    await second.send(whole[: len(whole) - missing])
-    await until(lambda: permits.snapshot()["waiting"] == 1)
     await until(lambda: gw.server.front.limits.look.armed == 1)
     getattr(second, how)()
     await until(lambda: permits.snapshot()["waiting"] == 0)
@@ -289,18 +298,28 @@ async def test_who_leaves_the_queue_with_a_body_nobody_has_read(
     assert permits.in_flight == 0 and len(worker.requests) == 1
 
 
+async def test_who_leaves_behind_more_than_the_buffers_hold_is_missed_in_its_turn(gateway: Start) -> None:
+    worker = Patient()
+    request = post(BODY[:-1] + b" " * 20_000_000 + b"}")[:-1]
+    gw, first, second = await one_at_work_and_one_in_line(gateway, worker, request)
+    permits = gw.server.guards.permits
+    await until(lambda: gw.server.front.limits.look.armed == 1)
+    second.close()
+    worker.go_on.release()
+    assert (await first.read()).status == 200
+    await until(lambda: second.is_over)
+    await gw.settled()
+    assert (permits.in_flight, permits.snapshot()["waiting"], len(worker.requests)) == (0, 0, 1)
+
+
 @pytest.mark.parametrize("size", [100_000, 200_000])
 async def test_who_leaves_after_the_queue_is_seen_to_leave(gateway: Start, size: int) -> None:
     """Reading was paused while the request waited; it goes on when the body is taken, or the end of the
     client would be noticed with the end of the answer only."""
     worker = Patient()
-    gw = await gateway(worker, max_concurrent_requests=1, queue_size=1)
+    request = post(BODY[:-1] + b" " * size + b"}")
+    gw, first, second = await one_at_work_and_one_in_line(gateway, worker, request)
     permits = gw.server.guards.permits
-    first, second = await gw.client(), await gw.client()
-    await first.send(post())
-    await until(lambda: worker.requests)
-    await second.send(post(BODY[:-1] + b" " * size + b"}"))
-    await until(lambda: permits.snapshot()["waiting"] == 1)
     worker.go_on.release()
     assert (await first.read()).status == 200
     await until(lambda: len(worker.requests) == 2)

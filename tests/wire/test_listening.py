@@ -8,9 +8,9 @@ import ssl
 import pytest
 import trustme
 
+from tests.waiting import until
 from tests.wire.raw_client import BODY, STREAM_BODY, chat, connect, get, head, post
-from tests.wire.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, ScriptedWorker, chunk, event
-from tests.wire.waiting import until
+from tests.wire.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, ScriptedWorker, chunk, event, never_ends
 
 KINDS = [post(BODY), post(STREAM_BODY), get("/health"), post(chat("x" * 300_000))]
 
@@ -147,13 +147,7 @@ async def test_draining_finishes_what_runs(gateway):
 
 
 async def test_beyond_the_grace_period_streams_are_cut(gateway):
-    async def play(connection, request):
-        await connection.send(SSE_HEAD)
-        while True:
-            await connection.send(chunk(event("x")))
-            await asyncio.sleep(0.001)
-
-    worker = ScriptedWorker(play)
+    worker = ScriptedWorker(never_ends)
     gw = await gateway(worker, shutdown_grace_period_secs=1)
     clients = [await gw.client() for _ in range(3)]
     for client in clients:

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
+from tests.waiting import happened, until
 from tests.wire.raw_client import BODY, CHAT, STREAM_BODY, chat, get, head, post
 from tests.wire.scripted_worker import ScriptedWorker, chunk, event
-from tests.wire.waiting import happened, until
 
 
 def values(gw) -> dict[str, float]:
@@ -99,6 +99,17 @@ async def test_a_client_that_leaves_and_a_stream_that_breaks(gateway):
     name = f'smg_http_responses_total{{path="{CHAT}",'
     await until(lambda: f'{name}status_code="499",error_code="client_closed_request"}} 1' in gw.metrics)
     assert values(gw)[f'{name}status_code="200",error_code="stream_error"}}'] == 1
+
+
+async def test_codes_are_those_that_clients_see(gateway):
+    """An answer without a code in it has none in the metrics."""
+    gw = await gateway(ScriptedWorker(), api_key="k")
+    await gw.ask(post(BODY))
+    await gw.ask(post(BODY.replace(b'"m"', b'"nobody"'), "Authorization: Bearer k"))
+    await gw.settled()
+    found, name = values(gw), f'smg_http_responses_total{{path="{CHAT}",'
+    assert found[f'{name}status_code="401",error_code=""}}'] == 1
+    assert found[f'{name}status_code="404",error_code="model_not_found"}}'] == 1
 
 
 async def test_routes_that_aiohttp_answers(gateway):

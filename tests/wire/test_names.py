@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smg.backends.http import HttpBackend
+from tests.waiting import happened, until
 from tests.wire.conftest import Start
 from tests.wire.raw_client import post
 from tests.wire.scripted_worker import ScriptedWorker
-from tests.wire.waiting import happened, until
 
 
 async def test_a_worker_that_moved_is_followed(gateway: Start) -> None:

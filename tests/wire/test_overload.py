@@ -7,11 +7,11 @@ from typing import Any
 
 from smg.gateway.retries import FREE_PER_S, MEMORY_S, SHARE
 from smg.workers.load import LOADS
+from tests.waiting import until
 from tests.wire.conftest import Start
 from tests.wire.live_gateway import LiveGateway
 from tests.wire.raw_client import get, post
 from tests.wire.scripted_worker import Connection, Request, ScriptedWorker, plain
-from tests.wire.waiting import until
 
 
 class Reporting(ScriptedWorker):

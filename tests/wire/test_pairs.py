@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from smg.config.specs import PrefillUrl, WorkerUrl
+from tests.waiting import happened, turns, until
 from tests.wire.live_gateway import LiveGateway
 from tests.wire.raw_client import BODY, STREAM_BODY, get, post
 from tests.wire.scripted_worker import SSE_HEAD, Connection, Request, ScriptedWorker, chunk, event, plain
-from tests.wire.waiting import happened, until
 
 StartPair = Callable[..., Awaitable[LiveGateway]]
 LARGE = b'{"model":"m","messages":[{"role":"user","content":"' + b"x" * (3 << 20) + b'"}]}'
@@ -139,6 +139,25 @@ async def test_half_a_pair_is_not_ready(pair: StartPair) -> None:
     assert (await gw.ask(post())).code == "no_available_workers"
 
 
+async def test_choices_are_counted_for_each_half(pair: StartPair) -> None:
+    gw = await pair(ScriptedWorker(), ScriptedWorker(), prefill_policy="random", decode_policy="passthrough")
+    for _ in range(2):
+        assert (await gw.ask(post(BODY))).status == 200
+    await gw.settled()
+    for half, policy in (("prefill", "random"), ("decode", "passthrough")):
+        labels = f'worker_type="{half}",connection_mode="http",model="m",policy="{policy}"'
+        assert f"smg_worker_selection_total{{{labels}}} 2" in gw.metrics
+        assert f'smg_worker_health_checks_total{{worker_type="{half}",result="success"}} 1' in gw.metrics
+
+
+async def test_pairs_have_no_realtime_calls(pair: StartPair) -> None:
+    """Whatever the offer is like."""
+    gw = await pair(ScriptedWorker(), ScriptedWorker())
+    for target in ("/v1/realtime/calls", "/v1/realtime/calls?model=m", "/v1/realtime/calls?model=x"):
+        answer = await gw.ask(post(b"", target=target))
+        assert (answer.status, answer.body) == (501, b"Realtime not implemented")
+
+
 async def test_many_at_once_leave_nothing(pair: StartPair) -> None:
     """Some are answered, some refused by either half, some leave: every load is zero afterwards."""
     turn = iter(range(10_000))
@@ -161,7 +180,7 @@ async def test_many_at_once_leave_nothing(pair: StartPair) -> None:
         client = await gw.client()
         await client.send(post(STREAM_BODY if number % 2 else BODY))
         if number % 5 == 0:
-            await asyncio.sleep(0)
+            await turns()
             client.reset()
         else:
             assert (await client.read()).status in (200, 429, 502, 503)

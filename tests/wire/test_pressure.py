@@ -6,9 +6,9 @@ import asyncio
 import gc
 import random
 
+from tests.waiting import until
 from tests.wire.raw_client import BODY, STREAM_BODY, get, head, post
 from tests.wire.scripted_worker import LAST_CHUNK, SSE_HEAD, ScriptedWorker, answers_ok, chunk, event
-from tests.wire.waiting import until
 
 MEGABYTE = 1 << 20
 BOUND = 20 * MEGABYTE

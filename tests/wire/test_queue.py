@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
 from tests.wire.conftest import Start
 from tests.wire.raw_client import BODY, STREAM_BODY, get, post
 from tests.wire.scripted_worker import SSE_HEAD, Connection, Request, ScriptedWorker, chunk, event
 from tests.wire.test_limits import Patient
-from tests.wire.waiting import until
 
 
 async def test_a_permit_lasts_as_long_as_the_stream(gateway: Start) -> None:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from smg.workers.worker import Status
+from tests.waiting import until
 from tests.wire.conftest import Start
 from tests.wire.control_plane import control_plane
 from tests.wire.fake_engine import FakeEngine
@@ -13,7 +14,6 @@ from tests.wire.live_gateway import LiveGateway
 from tests.wire.raw_client import post
 from tests.wire.scripted_worker import Connection, Request, ScriptedWorker, plain
 from tests.wire.test_registration import FAST
-from tests.wire.waiting import until
 
 
 class Engine(ScriptedWorker):

@@ -15,11 +15,11 @@ from websockets.typing import Subprotocol
 
 from smg.server.frames import Times
 from smg.workers.breaker import State
+from tests.waiting import BOUND_S, happened, until
 from tests.wire.conftest import Start
 from tests.wire.live_gateway import LiveGateway
 from tests.wire.raw_client import get, post
 from tests.wire.realtime_worker import Heard, RealtimeWorker, label
-from tests.wire.waiting import BOUND_S, happened, until
 
 
 def session(

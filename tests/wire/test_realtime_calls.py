@@ -17,11 +17,11 @@ from aiortc.mediastreams import AudioStreamTrack
 from av import AudioFrame
 
 from smg.server import realtime_calls
+from tests.waiting import BOUND_S, happened, until
 from tests.wire.conftest import Start
 from tests.wire.live_gateway import LiveGateway
 from tests.wire.raw_client import Response, head
 from tests.wire.realtime_worker import Heard, RealtimeWorker, label
-from tests.wire.waiting import BOUND_S, happened, until
 
 TONE = b"\x00\x40" * 24000
 """A second of a constant, loud enough to be told from silence."""

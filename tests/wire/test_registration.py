@@ -10,7 +10,8 @@ import trustme
 from aiohttp import web
 
 from smg.workers.worker import Status
-from tests.wire.control_plane import control_plane, until
+from tests.waiting import until
+from tests.wire.control_plane import control_plane
 from tests.wire.fake_engine import FakeEngine
 
 Start = Callable[..., Awaitable[FakeEngine]]
@@ -303,21 +304,22 @@ async def test_health_checks_turned_off(start: Start) -> None:
 
 
 async def test_removed_worker_is_closed_when_its_streams_have_ended(start: Start) -> None:
-    engine = await start("m")
+    engines = [await start("m"), await start("m")]
     async with control_plane() as plane:
-        await plane.ask("POST", "/workers", json={"url": engine.url, "health": FAST})
-        await plane.ready(1)
-        worker = plane.worker(engine.url)
-        backend: Any = worker.backend
-        worker.load = 1
-        status, _ = await plane.ask("DELETE", f"/workers/{worker.id}")
-        assert status == 202
+        for engine in engines:
+            await plane.ask("POST", "/workers", json={"url": engine.url, "health": FAST})
+        await plane.ready(2)
+        busy, idle = (plane.worker(engine.url) for engine in engines)
+        backends: list[Any] = [busy.backend, idle.backend]
+        busy.load = 1
+        for worker in (busy, idle):
+            status, _ = await plane.ask("DELETE", f"/workers/{worker.id}")
+            assert status == 202
         assert plane.registry.find("m") is None
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert not backend.closed
-        worker.load = 0
-        await until(lambda: backend.closed)
+        await until(lambda: backends[1].closed)
+        assert not backends[0].closed
+        busy.load = 0
+        await until(lambda: backends[0].closed)
 
 
 async def test_stream_that_never_ends_is_cut_in_the_end(start: Start) -> None:

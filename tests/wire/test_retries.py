@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from tests.waiting import until
 from tests.wire.raw_client import BODY, STREAM_BODY, chat, get, post
 from tests.wire.scripted_worker import SSE_HEAD, ScriptedWorker, chunk, event, plain
-from tests.wire.waiting import until
 
 BODIES = pytest.mark.parametrize("body", [BODY, STREAM_BODY], ids=["plain", "stream"])
 

@@ -21,11 +21,11 @@ from smg.state.budgets import SharedBudgets
 from smg.state.client import RedisConnection
 from smg.state.link import BOUND_S, Link, LinkError, Script, shown
 from smg.state.places import SharedPlaces
+from tests.waiting import turns, until
 from tests.wire.live_gateway import LiveGateway, running
 from tests.wire.raw_client import BODY, chat, post
 from tests.wire.redis_server import RedisServer, went
 from tests.wire.scripted_worker import Connection, Request, ScriptedWorker
-from tests.wire.waiting import until
 
 LIMIT = Limit("auth:red", tokens=100, requests=1000, is_listed=True)
 ECHO = Script("return ARGV[1]")
@@ -212,7 +212,7 @@ async def test_who_leaves_gets_back_what_was_taken(redis: RedisServer) -> None:
         await went(link, up=True)
         budgets = SharedBudgets(link, LocalBudgets())
         leaving = asyncio.ensure_future(paid(budgets, 100))
-        await asyncio.sleep(0)
+        await turns()
         leaving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await leaving

@@ -8,9 +8,9 @@ import json
 
 import pytest
 
+from tests.waiting import until
 from tests.wire.raw_client import BODY, STREAM_BODY, post
-from tests.wire.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, ScriptedWorker, chunk, event
-from tests.wire.waiting import until
+from tests.wire.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, ScriptedWorker, chunk, event, never_ends
 
 GOOD = event("one") + event("two")
 PING = b": ping\n\n"
@@ -34,8 +34,29 @@ async def fin(connection):
 async def rst(connection):
     # What was written must be out before it, or the reset takes it away.
     await until(lambda: connection.transport.get_write_buffer_size() == 0)
-    await connection.worker.seen.wait()
     connection.reset()
+
+
+async def break_behind(gateway, sent, seen, rest=b"", end=fin):
+    """The client of a worker that ends its connection behind what it `sent`, once the client has `seen` that.
+
+    Gives the client, the gateway and the worker.
+    """
+    goes_on = asyncio.Event()
+
+    async def play(connection, request):
+        await connection.send(sent)
+        await goes_on.wait()
+        await connection.send(rest)
+        await end(connection)
+
+    worker = ScriptedWorker(play)
+    gw = await gateway(worker)
+    client = await gw.client()
+    await client.send(post(STREAM_BODY))
+    await client.until_received(seen)
+    goes_on.set()
+    return client, gw, worker
 
 
 BREAKS = {
@@ -53,19 +74,8 @@ BREAKS = {
 @pytest.mark.parametrize("end", [fin, rst])
 @pytest.mark.parametrize("rest", BREAKS.values(), ids=BREAKS)
 async def test_broken_stream_ends_with_one_error_frame(gateway, rest, end):
-    async def play(connection, request):
-        await connection.send(SSE_HEAD + chunk(event("one")) + chunk(event("two")))
-        await connection.worker.seen.wait()
-        await connection.send(rest)
-        await end(connection)
-
-    worker = ScriptedWorker(play)
-    worker.seen = asyncio.Event()
-    gw = await gateway(worker)
-    client = await gw.client()
-    await client.send(post(STREAM_BODY))
-    await client.until_received(event("two"))
-    worker.seen.set()
+    sent = SSE_HEAD + chunk(event("one")) + chunk(event("two"))
+    client, gw, worker = await break_behind(gateway, sent, event("two"), rest, end)
     response = await client.read()
     assert response.status == 200
     assert response.body.startswith(GOOD)
@@ -81,18 +91,7 @@ async def test_broken_stream_ends_with_one_error_frame(gateway, rest, end):
     "torn", [b"data: {", b"data: {}\n", b"data: {}\r\n", b"event: a", b": comm", b"\xf0\x9f"]
 )
 async def test_torn_frame_is_closed_before_the_error_frame(gateway, torn):
-    async def play(connection, request):
-        await connection.send(SSE_HEAD + chunk(GOOD + torn))
-        await connection.worker.seen.wait()
-        connection.close()
-
-    worker = ScriptedWorker(play)
-    worker.seen = asyncio.Event()
-    gw = await gateway(worker)
-    client = await gw.client()
-    await client.send(post(STREAM_BODY))
-    await client.until_received(torn)
-    worker.seen.set()
+    client, _, _ = await break_behind(gateway, SSE_HEAD + chunk(GOOD + torn), torn)
     body = (await client.read()).body
     assert body.startswith(GOOD + torn + b"\n\n")
     error_frame(body)
@@ -100,18 +99,7 @@ async def test_torn_frame_is_closed_before_the_error_frame(gateway, torn):
 
 @pytest.mark.parametrize("done", [DONE, b"data:[DONE]\n\n", b"data: [DONE]\r\n\r\n", b"data: [DONE]\n"])
 async def test_no_frame_is_added_after_done(gateway, done):
-    async def play(connection, request):
-        await connection.send(SSE_HEAD + chunk(GOOD + done))
-        await connection.worker.seen.wait()
-        connection.close()
-
-    worker = ScriptedWorker(play)
-    worker.seen = asyncio.Event()
-    gw = await gateway(worker)
-    client = await gw.client()
-    await client.send(post(STREAM_BODY))
-    await client.until_received(b"[DONE]")
-    worker.seen.set()
+    client, _, _ = await break_behind(gateway, SSE_HEAD + chunk(GOOD + done), b"[DONE]")
     body = (await client.read()).body
     assert body.startswith(GOOD + done)
     assert body.removeprefix(GOOD + done) in (b"", b"\n\n"), "at most the blank line that was missing"
@@ -120,23 +108,10 @@ async def test_no_frame_is_added_after_done(gateway, done):
 @pytest.mark.parametrize("coding", ["chunked", "length"])
 async def test_broken_stream_that_is_no_event_stream_is_cut(gateway, coding):
     """There is no frame to say it in, and the end must not look like one."""
-
-    async def play(connection, request):
-        framing = b"transfer-encoding: chunked" if coding == "chunked" else b"content-length: 99"
-        data = chunk(b"{}") if coding == "chunked" else b"{}"
-        await connection.send(
-            b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n" + framing + b"\r\n\r\n" + data
-        )
-        await connection.worker.seen.wait()
-        connection.close()
-
-    worker = ScriptedWorker(play)
-    worker.seen = asyncio.Event()
-    gw = await gateway(worker)
-    client = await gw.client()
-    await client.send(post(STREAM_BODY))
-    await client.until_received(b"{}")
-    worker.seen.set()
+    framing = b"transfer-encoding: chunked" if coding == "chunked" else b"content-length: 99"
+    data = chunk(b"{}") if coding == "chunked" else b"{}"
+    sent = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n" + framing + b"\r\n\r\n" + data
+    client, _, _ = await break_behind(gateway, sent, b"{}")
     assert not (await client.until_over()).endswith(LAST_CHUNK)
 
 
@@ -176,13 +151,7 @@ async def test_stalled_stream_ends_with_an_error_frame(gateway, option, sent):
 
 
 async def test_request_timeout_ends_a_stream_that_still_flows(gateway):
-    async def play(connection, request):
-        await connection.send(SSE_HEAD)
-        while True:
-            await connection.send(chunk(event("x")))
-            await asyncio.sleep(0.05)
-
-    worker = ScriptedWorker(play)
+    worker = ScriptedWorker(never_ends)
     gw = await gateway(worker, request_timeout_secs=1, between_bytes_timeout_secs=0.9)
     body = (await gw.ask(post(STREAM_BODY))).body
     assert body.startswith(event("x") * 2)
@@ -219,13 +188,23 @@ async def test_stalled_plain_answer_is_504(gateway):
 
 
 async def test_first_byte_timeout_leaves_slow_streams_alone(gateway):
+    """Its time is over when another request, which came later, has waited in vain."""
+    go_on = asyncio.Event()
+
     async def play(connection, request):
+        if b'"stream"' not in request.body:
+            await connection.until_ended()
         await connection.send(SSE_HEAD)
-        await asyncio.sleep(0.3)
+        await go_on.wait()
         await connection.send(chunk(GOOD) + chunk(DONE) + LAST_CHUNK)
 
-    gw = await gateway(ScriptedWorker(play), first_byte_timeout_secs=0.15)
-    assert (await gw.ask(post(STREAM_BODY))).body == GOOD + DONE
+    gw = await gateway(ScriptedWorker(play), first_byte_timeout_secs=1, disable_retries=True)
+    slow = await gw.client()
+    await slow.send(post(STREAM_BODY))
+    await slow.until_received(b"event-stream")
+    assert (await gw.ask(post())).code == "call_upstream_timeout"
+    go_on.set()
+    assert (await slow.read()).body == GOOD + DONE
 
 
 # ---- keep-alive comments
@@ -256,22 +235,39 @@ async def test_silence_is_filled_with_comments_between_frames(gateway):
     assert PING in payloads[payloads.index(event("one")) :]
 
 
-@pytest.mark.parametrize("torn", [chunk(b"data: {"), b"20\r\ndata: {", chunk(b"data: {}\n")])
-async def test_no_comment_inside_a_frame(gateway, torn):
-    """The silence is longer than the interval, seen by a second stream that is between frames."""
+async def silent_for_long(gateway, request, head):
+    """A client that waits behind this head for longer than the interval of comments, and what ends its wait.
 
-    async def play(connection, request):
-        first = not connection.worker.requests[1:]
-        await connection.send(SSE_HEAD + (torn if first else chunk(event("x"))))
-        await connection.until_ended()
+    That it was longer is seen by a second stream, which is between frames and gets a comment.
+    """
+    go_on = asyncio.Event()
+
+    async def play(connection, _):
+        if connection.worker.requests[1:]:
+            await connection.send(SSE_HEAD + chunk(event("x")))
+            await connection.until_ended()
+        await connection.send(head)
+        await go_on.wait()
+        await connection.send(connection.worker.rest)
 
     worker = ScriptedWorker(play)
     gw = await gateway(worker, sse_keepalive_secs=1)
     silent, pinged = await gw.client(), await gw.client()
-    await silent.send(post(STREAM_BODY))
+    await silent.send(request)
     await until(lambda: worker.requests)
     await pinged.send(post(STREAM_BODY))
     await pinged.until_received(PING)
+
+    def ends(rest):
+        worker.rest = rest
+        go_on.set()
+
+    return silent, ends
+
+
+@pytest.mark.parametrize("torn", [chunk(b"data: {"), b"20\r\ndata: {", chunk(b"data: {}\n")])
+async def test_no_comment_inside_a_frame(gateway, torn):
+    silent, _ = await silent_for_long(gateway, post(STREAM_BODY), SSE_HEAD + torn)
     assert b"ping" not in silent.data
 
 
@@ -279,52 +275,18 @@ async def test_no_comment_inside_a_frame(gateway, torn):
     ("body", "kind"), [(BODY, b"application/json"), (STREAM_BODY, b"application/x-ndjson")]
 )
 async def test_no_comment_in_what_is_no_event_stream(gateway, body, kind):
-    async def play(connection, request):
-        if len(connection.worker.requests) == 1:
-            await connection.send(
-                b"HTTP/1.1 200 OK\r\ncontent-type: " + kind + b"\r\ntransfer-encoding: chunked\r\n\r\n"
-            )
-            await connection.worker.go_on.wait()
-            await connection.send(chunk(b"{}") + LAST_CHUNK)
-        else:
-            await connection.send(SSE_HEAD)
-            await connection.until_ended()
-
-    worker = ScriptedWorker(play)
-    worker.go_on = asyncio.Event()
-    gw = await gateway(worker, sse_keepalive_secs=1)
-    silent, pinged = await gw.client(), await gw.client()
-    await silent.send(post(body))
-    await until(lambda: worker.requests)
-    await pinged.send(post(STREAM_BODY))
-    await pinged.until_received(PING)
-    worker.go_on.set()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: " + kind + b"\r\ntransfer-encoding: chunked\r\n\r\n"
+    silent, ends = await silent_for_long(gateway, post(body), head)
+    ends(chunk(b"{}") + LAST_CHUNK)
     assert (await silent.read()).body == b"{}"
 
 
 async def test_a_compressed_event_stream_gets_no_plain_bytes(gateway):
     """Neither comments nor an error frame can be put among compressed bytes."""
     packed = gzip.compress(GOOD + DONE)
-
-    async def play(connection, request):
-        if len(connection.worker.requests) == 1:
-            head = SSE_HEAD[:-2] + b"content-encoding: gzip\r\n\r\n"
-            await connection.send(head)
-            await connection.worker.go_on.wait()
-            await connection.send(chunk(packed) + LAST_CHUNK)
-        else:
-            await connection.send(SSE_HEAD)
-            await connection.until_ended()
-
-    worker = ScriptedWorker(play)
-    worker.go_on = asyncio.Event()
-    gw = await gateway(worker, sse_keepalive_secs=1)
-    silent, pinged = await gw.client(), await gw.client()
-    await silent.send(post(STREAM_BODY))
-    await until(lambda: worker.requests)
-    await pinged.send(post(STREAM_BODY))
-    await pinged.until_received(PING)
-    worker.go_on.set()
+    head = SSE_HEAD[:-2] + b"content-encoding: gzip\r\n\r\n"
+    silent, ends = await silent_for_long(gateway, post(STREAM_BODY), head)
+    ends(chunk(packed) + LAST_CHUNK)
     response = await silent.read()
     assert response.get("content-encoding") == "gzip"
     assert gzip.decompress(response.body) == GOOD + DONE
@@ -332,19 +294,8 @@ async def test_a_compressed_event_stream_gets_no_plain_bytes(gateway):
 
 async def test_a_broken_compressed_stream_is_cut(gateway):
     packed = gzip.compress(GOOD * 50)
-
-    async def play(connection, request):
-        await connection.send(SSE_HEAD[:-2] + b"content-encoding: gzip\r\n\r\n" + chunk(packed[:20]))
-        await connection.worker.seen.wait()
-        connection.close()
-
-    worker = ScriptedWorker(play)
-    worker.seen = asyncio.Event()
-    gw = await gateway(worker)
-    client = await gw.client()
-    await client.send(post(STREAM_BODY))
-    await client.until_received(packed[:20])
-    worker.seen.set()
+    sent = SSE_HEAD[:-2] + b"content-encoding: gzip\r\n\r\n" + chunk(packed[:20])
+    client, _, _ = await break_behind(gateway, sent, packed[:20])
     rest = await client.until_over()
     assert b"stream_error" not in rest
     assert not rest.endswith(LAST_CHUNK)

@@ -10,6 +10,7 @@ import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.waiting import happened
 from tests.wire.live_gateway import running
 from tests.wire.raw_client import STREAM_BODY, post
 from tests.wire.scripted_worker import (
@@ -22,7 +23,6 @@ from tests.wire.scripted_worker import (
     chunk,
     event,
 )
-from tests.wire.waiting import happened
 
 SPELLINGS = {
     "mark and comment": b"\xef\xbb\xbf: hi\n\ndata: {}\n\n",
@@ -127,7 +127,7 @@ def coded(payload: bytes, cuts: list[int], framing: str, kind: bytes) -> bytes:
     return wire + (b"0\r\nX-Sum: 1\r\n\r\n" if framing == "trailers" else LAST_CHUNK)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     payloads=st.lists(
         st.tuples(

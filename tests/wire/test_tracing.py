@@ -10,10 +10,10 @@ import pytest
 
 from smg.config.specs import PrefillUrl, WorkerUrl
 from smg.telemetry import spans as sender
+from tests.waiting import until
 from tests.wire.collector import Collector, attributes, collecting
 from tests.wire.raw_client import BODY, CHAT, STREAM_BODY, chat, post
 from tests.wire.scripted_worker import ScriptedWorker
-from tests.wire.waiting import until
 
 ID, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"traceparent: 00-{ID}-{SPAN}-01"

@@ -9,9 +9,9 @@ import ssl
 import pytest
 import trustme
 
+from tests.waiting import until
 from tests.wire.raw_client import BODY, STREAM_BODY, get, post
 from tests.wire.scripted_worker import DONE, LAST_CHUNK, SSE_HEAD, ScriptedWorker, chunk, event, plain
-from tests.wire.waiting import until
 
 
 def sends(wire: bytes, close: bool = False):

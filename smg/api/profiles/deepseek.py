@@ -13,7 +13,7 @@ from smg.api.profiles.profile import Effort, Profile, edit
 from smg.api.tools import is_forced, read_choice
 
 _OVERRIDES = (b"thinking", b"enable_thinking")
-_BUDGET = re.compile(r"[1-9][0-9]?|100")
+_BUDGET = re.compile(r"0*(?:[1-9][0-9]?|100)")
 
 
 class DeepSeekV4(Profile):
@@ -27,17 +27,17 @@ class DeepSeekV4(Profile):
     )
 
     def problems(self, draft: Draft) -> Iterator[str]:
-        effort = Effort(draft)
-        if effort.type == "adaptive":
-            yield "thinking.type must be enabled or disabled for DeepSeek V4"
-        if not all(self._is_known(level) for level in (effort.outer, effort.thinking)):
-            yield self.effort_rule
         variables = draft.inside("chat_template_kwargs")
         set_here = [_override(variables, name) for name in _OVERRIDES]
         if any(value not in (NULL, b"true", b"false") for value in set_here):
             yield "DeepSeek thinking template overrides must be booleans or null"
         if set(set_here) == {b"true", b"false"}:
             yield "DeepSeek thinking and enable_thinking template overrides must agree"
+        effort = Effort(draft)
+        if effort.type == "adaptive":
+            yield "thinking.type must be enabled or disabled for DeepSeek V4"
+        if not all(self._is_known(level) for level in (effort.outer, effort.thinking)):
+            yield self.effort_rule
         choice = draft.written("tool_choice")
         if choice is not None and is_forced(read_choice(choice)) and _is_thinking(variables, effort):
             yield "DeepSeek V4 requires thinking to be disabled for forced tool choice"
@@ -50,7 +50,7 @@ class DeepSeekV4(Profile):
             draft.replace("reasoning_effort", msgspec.json.encode(outer))
         inner = self.renamed.get(effort.thinking or "")
         if inner is not None and effort.thinking_span is not None:
-            draft.edits.append(edit(effort.thinking_span, inner))
+            draft.edits.put(*edit(effort.thinking_span, inner))
         variables = draft.inside("chat_template_kwargs")
         if _override(variables, b"thinking") == NULL:
             thinks = b"true" if _is_thinking(variables, effort) else b"false"

@@ -10,7 +10,7 @@ from smg.api.draft import NULL, Draft
 from smg.api.profiles.profile import Effort, Profile, objects_at, text_at
 
 # GLM-5.x, GLM-4.7 and GLM-4.6.
-_WITH_DEFAULTS = re.compile(r"(?:^|/)glm[-_]?(?:5(?!\d)|4[.-][67](?![\db]))", re.ASCII | re.IGNORECASE)
+_WITH_DEFAULTS = re.compile(r"(?:^|/)glm(?:[-_]?5|-4\.[67])(?!\d)", re.ASCII | re.IGNORECASE)
 
 
 class Glm(Profile):
@@ -29,7 +29,7 @@ class Glm(Profile):
                 kind = text_at(draft.text, tool.span(b"type"))
                 if kind != "function":
                     yield f"invalid tools[].type '{kind}': only 'function' is supported"
-        for _, _, _, _, start, end in draft.found.marks(FILE_PART):
+        for *_, start, end in draft.found.marks(FILE_PART):
             if text_at(draft.text, (start, end)) == "file_url":
                 yield "file_url content blocks are not supported"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from smg._fast.jsonnames import Names
 from smg._fast.jsonspan import Members, elements, members_at
-from smg.api.chat_request import MESSAGE_TOOLS
+from smg.api.chat_request import DECLARED_TOOLS, REFUSED_TOOLS, RESULT_TOOLS, ROOT_TOOLS
 from smg.api.contract import Contract, as_single
 from smg.api.draft import NULL, Draft
 from smg.api.profiles.profile import (
-    DECLARING,
     Effort,
     Profile,
-    function_name,
+    function_name_span,
     objects_at,
     text_at,
 )
@@ -21,7 +21,6 @@ from smg.api.tools import Tool
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 _TOOL = Contract(Tool)
-_REFUSING = ("user", "assistant")
 
 
 class Kimi(Profile):
@@ -29,25 +28,23 @@ class Kimi(Profile):
     has_message_tools = True
 
     def problems(self, draft: Draft) -> Iterator[str]:
-        if not draft.found.marked >> MESSAGE_TOOLS & 1:
+        if not draft.found.marked & (DECLARED_TOOLS | REFUSED_TOOLS):
             return
-        names = set()
-        if draft.has("tools"):
-            names = {function_name(tool) for tool in objects_at(draft.text, draft.start("tools"))}
-        for index, holder, _, _, start, _ in draft.found.marks(MESSAGE_TOOLS):
+        names = Names(draft.text)
+        for tool in objects_at(draft.text, draft.start("tools")) if draft.has("tools") else ():
+            span = function_name_span(tool)
+            if span is not None:
+                names.add(*span)
+        for kind, index, holder, *_, start, _ in draft.found.marks(DECLARED_TOOLS | REFUSED_TOOLS):
             message = members_at(draft.text, holder)
-            role = text_at(draft.text, message.span(b"role"))
-            if role in _REFUSING:
-                yield f"'tools' on a message with role '{role}' is not allowed"
-            elif role in DECLARING:
-                yield from _declaration_problems(message, f"'tools' on a message with role '{role}'", start)
-                yield from _tool_problems(draft.text, index, start, names)
+            subject = f"'tools' on a message with role '{text_at(draft.text, message.span(b'role'))}'"
+            if kind == REFUSED_TOOLS:
+                yield f"{subject} is not allowed"
+            yield from _declaration_problems(message, subject, start)
+            yield from _tool_problems(draft.text, index, start, names)
 
     def rewrite(self, draft: Draft) -> None:
-        for _, holder, *_ in draft.found.marks(MESSAGE_TOOLS):
-            message = members_at(draft.text, holder)
-            if text_at(draft.text, message.span(b"role")) not in DECLARING:
-                draft.edits += message.removals(b"tools")
+        draft.found.remove_marked(draft.edits, REFUSED_TOOLS | RESULT_TOOLS | ROOT_TOOLS)
         if draft.written("stream") == b"true":
             options = draft.inside("stream_options")
             if options is None or options.raw(b"include_usage") in (None, NULL):
@@ -73,18 +70,18 @@ def _is_empty(text: bytes, start: int, end: int) -> bool:
     return end - start <= len(NULL) and text[start:end] in (NULL, b'""')
 
 
-def _tool_problems(text: bytes, index: int, start: int, names: set[str | None]) -> Iterator[str]:
+def _tool_problems(text: bytes, index: int, start: int, names: Names) -> Iterator[str]:
     """Of each tool; `names` are those declared so far and grow."""
     for place, tool in enumerate(objects_at(text, start)):
         where = f"messages[{index}].tools[{place}]"
-        name = function_name(tool) or ""
+        span = function_name_span(tool)
+        name = text_at(text, span) or ""
         if text_at(text, tool.span(b"type")) != "function":
             yield f"{where}: tool type must be 'function'"
         if _NAME.fullmatch(name) is None:
             yield f"{where}: tool name must match [A-Za-z_][A-Za-z0-9_]* and be at most 256 characters"
-        if name in names:
+        if span is not None and not names.add(*span):
             yield f"{where}: duplicate tool name '{name}'"
-        names.add(name)
 
 
 class KimiK3(Kimi):
@@ -100,7 +97,6 @@ class KimiK3(Kimi):
     _EFFORTS = ("low", "high", "max")
 
     def problems(self, draft: Draft) -> Iterator[str]:
-        yield from super().problems(draft)
         for field, values, told in self._ALLOWED:
             written = draft.written(field)
             if written is not None and as_single(float(written)) not in map(as_single, values):
@@ -110,6 +106,7 @@ class KimiK3(Kimi):
             yield "invalid thinking.type: only enabled or disabled is allowed for this model"
         if effort.thinking is not None and effort.thinking not in self._EFFORTS:
             yield "invalid thinking.effort: only low, high or max is allowed for this model"
+        yield from super().problems(draft)
 
     def rewrite(self, draft: Draft) -> None:
         super().rewrite(draft)

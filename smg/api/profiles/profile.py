@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 
-from smg._fast.jsonspan import Edit, Members, elements, members_at
-from smg.api.chat_request import MESSAGE_TOOLS, ROOT_MESSAGE
+from smg._fast.jsonedit import Edit
+from smg._fast.jsonspan import Members, elements, members_at
+from smg.api.chat_request import DECLARED_TOOLS, REFUSED_TOOLS, RESULT_TOOLS, ROOT_MESSAGE, ROOT_TOOLS
 from smg.api.draft import Draft
+
+MESSAGE_TOOLS = DECLARED_TOOLS | REFUSED_TOOLS | RESULT_TOOLS | ROOT_TOOLS
 
 
 class Profile:
@@ -25,11 +29,16 @@ class Profile:
         self._selector = re.compile(f"(?:^|/)(?:{self.marker})", re.ASCII | re.IGNORECASE)
 
     def selects(self, model: str) -> bool:
+        """Does any segment begin with the marker?"""
         return self._selector.search(model) is not None
+
+    def begins(self, model: str, at: int) -> bool:
+        """Does the segment there, its slash included, begin with the marker?"""
+        return self._selector.match(model, at) is not None
 
     def problem(self, draft: Draft) -> str | None:
         """The first rule that the request breaks."""
-        if draft.found.marked >> ROOT_MESSAGE & 1:
+        if draft.found.marked & ROOT_MESSAGE:
             return "invalid role: root"
         return next(self.problems(draft), None)
 
@@ -39,16 +48,9 @@ class Profile:
 
     def rewrite(self, draft: Draft) -> None:
         """Plan the family's edits."""
-        if draft.found.marked >> MESSAGE_TOOLS & 1:
-            drop_message_tools(draft)
-
-
-def drop_message_tools(draft: Draft, besides: frozenset[int] = frozenset()) -> None:
-    """Take the tools of another family off messages, but for those that begin at `besides`."""
-    for _, holder, *_ in draft.found.marks(MESSAGE_TOOLS):
-        if holder not in besides:
-            draft.edits += members_at(draft.text, holder).removals(b"tools")
-    draft.dropped = ("messages[].tools",)
+        if draft.found.marked & MESSAGE_TOOLS:
+            draft.found.remove_marked(draft.edits, MESSAGE_TOOLS)
+            draft.dropped = ("messages[].tools",)
 
 
 # ---- reading parts of a request
@@ -76,27 +78,26 @@ def object_in(held: Members, name: bytes) -> Members | None:
     return members_at(held.text, span[0])
 
 
-def function_name(tool: Members) -> str | None:
-    """The name of a tool's function; None when it has none."""
+def function_name_span(tool: Members) -> tuple[int, int] | None:
+    """Where the name of a tool's function stands; None when it has none."""
     function = object_in(tool, b"function")
-    return None if function is None else text_at(function.text, function.span(b"name"))
+    span = function.span(b"name") if function is not None else None
+    return span if span is not None and tool.text[span[0]] == ord('"') else None
 
 
-def tool_names(draft: Draft, profile: Profile) -> Iterator[str]:
-    """The names of the request's tools, those on messages included where the profile has them."""
-    starts = [draft.start("tools")] if draft.has("tools") else []
+def tool_names(draft: Draft, profile: Profile) -> Iterator[tuple[int, int] | None]:
+    """Where the names of the request's functions stand, those on messages included where the profile has
+    them; None for a tool that is none."""
+    starts: Iterable[int] = (draft.start("tools"),) if draft.has("tools") else ()
     if profile.has_message_tools:
-        for _, holder, _, _, start, _ in draft.found.marks(MESSAGE_TOOLS):
-            declares = draft.text[start] == ord("[")
-            if declares and text_at(draft.text, members_at(draft.text, holder).span(b"role")) in DECLARING:
-                starts.append(start)
+        declared = (
+            start for *_, start, _ in draft.found.marks(DECLARED_TOOLS) if draft.text[start] == ord("[")
+        )
+        starts = chain(starts, declared)
     for start in starts:
         for tool in objects_at(draft.text, start):
-            yield function_name(tool) or ""
-
-
-# The roles whose messages may declare tools, where any may.
-DECLARING = ("system", "developer")
+            is_function = text_at(draft.text, tool.span(b"type")) == "function"
+            yield function_name_span(tool) if is_function else None
 
 
 def edit(span: tuple[int, int], written: str) -> Edit:

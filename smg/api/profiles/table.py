@@ -1,4 +1,4 @@
-"""The profiles, in the order in which they are tried. A new one is one file and one line here."""
+"""The model families' profiles, and which one a model has. A new family is one file and one line here."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from smg.api.profiles.kimi import Kimi, KimiK3
 from smg.api.profiles.minimax import MiniMax
 from smg.api.profiles.profile import Profile
 
-PROFILES: tuple[Profile, ...] = (
-    KimiK3(),
-    Kimi(),
-    MiniMax(),
-    Glm53(),
-    Glm(),
-    DeepSeekV41(),
-    DeepSeekV4(),
+# The profiles of a family beside one another, the narrower ones first.
+FAMILIES: tuple[tuple[Profile, ...], ...] = (
+    (KimiK3(), Kimi()),
+    (MiniMax(),),
+    (Glm53(), Glm()),
+    (DeepSeekV41(), DeepSeekV4()),
 )
 BASELINE = Profile()
 
-_ANY = re.compile(f"(?:^|/)(?:{'|'.join(one.marker for one in PROFILES)})", re.ASCII | re.IGNORECASE)
+_MARKERS = "|".join(one.marker for family in FAMILIES for one in family)
+_ANY = re.compile(f"(?:^|/)(?:{_MARKERS})", re.ASCII | re.IGNORECASE)
 
 
 def select(draft: Draft) -> Profile:
-    """The profile of the request's model, by its name as sent."""
+    """The profile of the request's model, by its name as sent: the first segment with a marker tells the
+    family, any segment the profile in it."""
     model = draft.model or ""
-    if _ANY.search(model) is None:
+    first = _ANY.search(model)
+    if first is None:
         return BASELINE
-    return next(one for one in PROFILES if one.selects(model))
+    family = next(family for family in FAMILIES if any(one.begins(model, first.start()) for one in family))
+    return next(one for one in family if one.selects(model))

@@ -1,13 +1,17 @@
-"""Admin routes about what this gateway knows by itself: loads and tokenizers."""
+"""Admin routes about what this gateway knows by itself, loads and tokenizers, and those it does not offer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
 
-from smg.server.deps import Deps, json_answer
+from smg import errors
+from smg.server.deps import Deps, Handler, json_answer
+
+_SHOWN_CHARACTERS = 256
 
 
 class LoadRoutes:
@@ -19,6 +23,13 @@ class LoadRoutes:
         return [
             web.get("/get_loads", guarded(self.loads)),
             web.get("/v1/tokenizers", guarded(self.tokenizers)),
+            web.post("/v1/tokenizers", guarded(_refuse(lambda: errors.not_implemented("Adding tokenizers")))),
+            web.get("/v1/tokenizers/{name}", guarded(self.tokenizer)),
+            web.delete("/v1/tokenizers/{name}", guarded(self.tokenizer)),
+            web.get("/wasm", guarded(_refuse(errors.wasm_not_offered))),
+            web.post("/wasm", guarded(_refuse(errors.wasm_not_offered))),
+            web.delete("/wasm/{module}", guarded(_refuse(errors.wasm_not_offered))),
+            web.post("/heap_profile", guarded(_refuse(errors.heap_profile_not_built))),
         ]
 
     async def loads(self, request: web.Request) -> web.Response:
@@ -41,6 +52,19 @@ class LoadRoutes:
 
     async def tokenizers(self, request: web.Request) -> web.Response:
         return json_answer({"tokenizers": []})
+
+    async def tokenizer(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"][:_SHOWN_CHARACTERS].encode("utf-8", "replace").decode()
+        problem = {"message": f"Tokenizer '{name}' not found", "type": "tokenizer_not_found"}
+        return json_answer({"error": problem}, status=404)
+
+
+def _refuse(refusal: Callable[[], errors.GatewayError]) -> Handler:
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        raise refusal()
+
+    return refuse
+
 
 def _aggregate(rows: list[dict[str, Any]]) -> dict[str, float]:
     def told(name: str) -> list[float]:

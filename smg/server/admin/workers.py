@@ -15,6 +15,8 @@ from smg.workers.spec import WorkerSpec, WorkerUpdate
 from smg.workers.worker import REGULAR, Status, Worker
 
 DRAIN_TIMEOUT_S = 300.0
+# Shown as clients expect it; a worker is tried for as long as --worker-startup-timeout-secs says.
+MAX_CONNECTION_ATTEMPTS = 20
 MAX_DRAIN_TIMEOUT_S = 3600.0
 
 
@@ -134,6 +136,7 @@ class WorkerRoutes:
             "load": worker.load,
             "http2": False,
         }
+        shown |= self._given(worker)
         if worker.provider is not None:
             shown["provider"] = worker.provider
         if worker.worker_type != REGULAR:
@@ -150,6 +153,17 @@ class WorkerRoutes:
         if job is not None:
             shown["job_status"] = job
         return shown
+
+    def _given(self, worker: Worker) -> dict[str, Any]:
+        """Of what was asked for, that which is not shown as a state of the worker."""
+        spec = self._registrar.spec_of(worker)
+        attempts = spec.max_connection_attempts if spec is not None else None
+        given: dict[str, Any] = {"max_connection_attempts": attempts or MAX_CONNECTION_ATTEMPTS}
+        for name in ("resilience", "overload", "http_pool", "load_monitor_interval_secs"):
+            value = getattr(spec, name, None)
+            if value is not None:
+                given[name] = value
+        return given
 
 
 def _timeout_s(text: str | None) -> float:

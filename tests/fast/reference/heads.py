@@ -174,4 +174,4 @@ def _values(fields: list[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
 
 
 def _is_request_id(name: bytes) -> bool:
-    return name.startswith(b"x-request-id-") and len(name) > 13
+    return name.startswith(b"x-request-id-")

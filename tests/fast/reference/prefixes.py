@@ -31,13 +31,6 @@ class PrefixModel(Generic[Item]):
         longest = self.longest(items)
         return longest, tuple(sorted(self.holders[tuple(items[:longest])])) if longest else ()
 
-    def depths(self, items: Sequence[Item], workers: int) -> list[int]:
-        found = [0] * workers
-        for end in range(1, len(items) + 1):
-            for worker in self.holders.get(tuple(items[:end]), ()):
-                found[worker] = end
-        return found
-
     def remove_worker(self, worker: int) -> None:
         for holders in self.holders.values():
             holders.discard(worker)

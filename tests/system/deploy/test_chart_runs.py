@@ -10,7 +10,8 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from tests.system.deploy.chart import container, render, write_files
-from tests.system.processes import Processes, wait_until
+from tests.system.processes import Processes
+from tests.waiting import wait_until
 
 
 def free_ports(count: int) -> list[int]:

@@ -12,8 +12,9 @@ from typing import Any
 
 import aiohttp
 
+from tests.waiting import until
+
 BOUND_S = 40.0
-_POLL_S = 0.05
 _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-extensions", "--disable-background-networking", "--disable-component-update",
@@ -53,17 +54,11 @@ class Page:
 
     async def until(self, expression: str) -> None:
         """Wait until an expression is true; on a page that is not there yet it is not."""
-        last = None
         guarded = f"(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()"
         try:
-            async with asyncio.timeout(BOUND_S):
-                while not (last := await self.value(guarded)):  # noqa: ASYNC110
-                    await asyncio.sleep(_POLL_S)
-        except TimeoutError:
-            shown = await self.value("document.body.innerText")
-            raise AssertionError(
-                f"not within {BOUND_S:g} s: {expression} is {last}; shown: {shown}"
-            ) from None
+            await until(lambda: self.value(guarded), expression, BOUND_S)
+        except AssertionError as late:
+            raise AssertionError(f"{late}; shown: {await self.value('document.body.innerText')}") from None
 
     async def screenshot(self) -> bytes:
         """A PNG, in base64."""
@@ -117,13 +112,9 @@ async def browsing(chromium: str, folder: Path) -> AsyncIterator[Page]:
 
 async def _port_of(process: asyncio.subprocess.Process, file: Path, log: Path) -> int:
     """The port that the browser has written down."""
-    for _ in range(int(BOUND_S / _POLL_S)):
-        if process.returncode is not None:
-            raise AssertionError(f"the browser ended with {process.returncode}: {_read(log)[-2000:]}")
-        if lines := _read(file).splitlines():
-            return int(lines[0])
-        await asyncio.sleep(_POLL_S)
-    raise AssertionError("the browser did not open its port")
+    await until(lambda: _read(file) or process.returncode is not None, "the browser opens its port", BOUND_S)
+    assert process.returncode is None, f"the browser ended: {_read(log)[-2000:]}"
+    return int(_read(file).splitlines()[0])
 
 
 def _read(file: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.system.processes import START_SECS, Processes, Running
+from tests.system.processes import Processes, Running
 from tests.system.real.browser import Page, browsing
+from tests.waiting import START_S, until
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -41,10 +41,11 @@ class Gateway:
 
     async def page(self) -> str:
         """Where the console is, as soon as the gateway answers."""
-        async with asyncio.timeout(START_SECS):
-            while await self.ask("GET", "/health") != 200:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await until(self._answers, "the gateway answers", START_S)
         return f"{self.url}/console"
+
+    async def _answers(self) -> bool:
+        return await self.ask("GET", "/health") == 200
 
     async def ask(self, method: str, path: str, **options: Any) -> int:
         """The status, 0 when there is no connection."""

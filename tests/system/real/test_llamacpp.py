@@ -14,18 +14,19 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.system.processes import Processes, wait_until
+from tests.system.processes import Processes
+from tests.waiting import wait_until
 
 WEIGHTS = Path(__file__).parents[2] / "data" / "tiny-chat" / "tiny-chat.gguf"
 ENGINE = """
-import sys, time, xllamacpp as x
+import signal, sys, xllamacpp as x
 p = x.CommonParams()
 p.model.path, p.port = sys.argv[1], int(sys.argv[2])
 p.model_alias, p.hostnames = {"tiny"}, ["127.0.0.1"]
 p.n_parallel, p.n_ctx, p.cpuparams.n_threads = 8, 4096 * 8, 1
 p.use_jinja = p.endpoint_metrics = True
 server = x.Server(p)
-time.sleep(10**6)
+signal.pause()
 """
 
 

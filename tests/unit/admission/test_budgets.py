@@ -11,16 +11,9 @@ from hypothesis import strategies as st
 from smg.admission.bucket import Bucket
 from smg.admission.budgets import LocalBudgets
 from smg.admission.limits import Limit
+from tests.clock import Clock
 
 MINUTE = 60.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Awaitable, Sequence
 
@@ -13,6 +12,7 @@ from smg.admission.limits import Limit, Limits
 from smg.admission.tenants import Charge, Tenants
 from smg.config.side_files import DefaultScope, TenantsFile
 from smg.errors import GatewayError
+from tests.waiting import turns
 
 RED = Tenant("red", "auth:red")
 
@@ -31,7 +31,7 @@ class Store:
         return self._later() if self.late else self.wait_s
 
     async def _later(self) -> float:
-        await asyncio.sleep(0)
+        await turns()
         return self.wait_s
 
     def give_back(self, limits: Sequence[Limit], tokens: int, requests: int = 0) -> None:

@@ -125,10 +125,12 @@ def test_a_large_file_is_not_kept_in_memory() -> None:
     call.form.close()
 
 
-@pytest.mark.parametrize("value", ["0", "1", "1.0", ".5", "1.", "+0.5", "-0.0", "1e-3", "1E0"])
+@pytest.mark.parametrize(
+    "value", ["0", "1", "1.0", ".5", "1.", "+0.5", "-0.0", "1e-3", "1E0", " 0.5", "1 \t"]
+)
 def test_temperatures_in_range(value: str) -> None:
     call = read(FILE, field("model", "m"), field("temperature", value))
-    assert sent(call)[-1] == (b"temperature", None, None, value.encode())
+    assert sent(call)[-1] == (b"temperature", None, None, value.strip().encode())
 
 
 @pytest.mark.parametrize(
@@ -142,9 +144,10 @@ def test_temperatures_in_range(value: str) -> None:
         ("1e400", "inf (must be a finite number in [0.0, 1.0])"),
         ("hot", "invalid float literal"),
         ("0_1", "invalid float literal"),
-        (" 0.5", "invalid float literal"),
+        ("0. 5", "invalid float literal"),
         ("\u0660", "invalid float literal"),
         ("", "cannot parse float from empty string"),
+        (" ", "cannot parse float from empty string"),
     ],
 )
 def test_temperatures_that_are_none(value: str, shown: str) -> None:

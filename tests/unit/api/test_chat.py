@@ -50,6 +50,13 @@ def schema(**inner: Any) -> dict[str, Any]:
         ),
         ({"tools": [{"type": "function"}]}, "tools[0]: missing field `function` at"),
         ({"tools": [{"function": {"name": "f"}}]}, "tools[0]: missing field `type` at"),
+        *(
+            (
+                {"tools": [{"type": "function", "function": {"name": "f", "parameters": one}}]},
+                "tools[0].function.parameters: invalid type: ",
+            )
+            for one in ("{}", [], 5, True)
+        ),
         ({"tool_choice": "any"}, "tool_choice: unknown variant `any`, expected one of `auto`, `none`"),
         ({"tool_choice": {"type": "x"}}, "tool_choice.type: unknown variant `x`, expected one of `function`"),
         ({"response_format": {"type": "xml"}}, "response_format.type: unknown variant `xml`"),
@@ -194,6 +201,11 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"tool_choice": allowed("auto", {"type": "function", "name": "g"}), "tools": [TOOL]}, f"{CHOICE}.tools': tool 'g' not found in 'tools'."),
     ({"tool_choice": allowed("auto", {"type": "mcp", "server_label": "g"}), "tools": [TOOL]}, f"{CHOICE}.tools': Chat Completion API only supports function tools, got 'mcp:g'."),
     ({"tool_choice": allowed("auto", {"type": "file_search"}), "tools": [TOOL]}, f"{CHOICE}.tools': Chat Completion API only supports function tools, got 'file_search'."),
+    *(({"tool_choice": one, "tools": [{"type": "web_search", "function": {"name": "f"}}]}, f"{CHOICE}': function 'f' not found in 'tools'.") for one in (NAMED,)),
+    ({"tool_choice": allowed("auto", {"type": "function", "name": "f"}), "tools": [{"type": "x", "function": {"name": "f"}}]}, f"{CHOICE}.tools': tool 'f' not found in 'tools'."),
+    *(({"logit_bias": {"5": 1, one: 1}}, f"Invalid key '{one}' in 'logit_bias': a token ID, a whole number from 0 on, is expected") for one in ("x", "", "-1", "+1", "1.0", "1e3", " 1", "٣")),
+    ({"logit_bias": {"x": 1}, "tool_choice": "required"}, f"{CHOICE}': 'tool_choice' is only allowed when 'tools' are specified."),
+    ({"logit_bias": {"x": 1}, "messages": [{"role": "root", "content": "x"}, USER]}, "Invalid key 'x' in 'logit_bias': a token ID, a whole number from 0 on, is expected"),
     ({"messages": [{"role": "root", "content": "x"}, USER]}, "invalid role: root"),
 ]  # fmt: skip
 
@@ -220,6 +232,10 @@ GOOD: list[dict[str, Any]] = [
     {"regex": "a", "response_format": {"type": "text"}},
     {"response_format": schema(name="x", schema={}, strict=True)},
     {"tools": [{"type": "web_search", "function": {"name": "f"}}]},
+    {"tools": [{"type": "web_search", "function": {"name": "f"}}], "tool_choice": "required"},
+    {"tools": [{"type": "function", "function": {"name": "f", "parameters": None}}]},
+    {"logit_bias": {"0": -100, "4294967295": 1.5}},
+    {"response_format": schema(name="x", schema={}, description=5, x=1)},
     {"functions": [{"name": "f", "parameters": {}}], "function_call": "auto"},
     {"function_call": {"name": "f"}},
     {"thinking": {"type": "adaptive", "effort": "ultra", "keep": "all", "clear_thinking": True, "x": 1}},

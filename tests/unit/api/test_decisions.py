@@ -39,8 +39,9 @@ def refusal(body: bytes | dict[str, Any]) -> GatewayError:
 def test_the_worker_gets_the_clients_bytes() -> None:
     body = b' {"x":1e-7,\n"model" : "m", "input":"e","questions":[ ],"big":12345678901234567890123,"x":-0.0}'
     call = call_of(body)
-    assert (call.body, call.model, call.stream, call.evidence) == (body, "m", False, b'"e"')
-    assert call.extensions == [("x", "request"), ("big", "request"), ("x", "request")]
+    assert (call.body, call.model, call.stream) == (body, "m", False)
+    assert body[slice(*call.evidence)] == b'"e"'
+    assert call.findings.extension == ("x", "request")
 
 
 def test_an_alias_is_the_only_edit() -> None:
@@ -234,7 +235,7 @@ SCORE = {"type": "score", "instructions": "x", "levels": [{"label": "a"}]}
     ],
 )
 def test_what_label_scoring_cannot_serve(body: dict[str, Any], problem: str) -> None:
-    assert problem in (unsupported(call_of(body)) or "")
+    assert problem in (unsupported(call_of(body).findings) or "")
 
 
 @pytest.mark.parametrize(
@@ -251,4 +252,4 @@ def test_what_label_scoring_cannot_serve(body: dict[str, Any], problem: str) -> 
     ],
 )
 def test_what_label_scoring_serves(body: dict[str, Any]) -> None:
-    assert unsupported(call_of(body)) is None
+    assert unsupported(call_of(body).findings) is None

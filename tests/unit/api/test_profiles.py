@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from smg.api.profiles.table import BASELINE, PROFILES, select
+from smg.api.profiles.table import BASELINE, FAMILIES, select
 from tests.unit.api.requests import TOOL, USER, chat, forwarded, refused_chat, send
 
 KIMI, K3, MINIMAX = "moonshotai/Kimi-K2-Instruct", "moonshotai/Kimi-K3", "MiniMaxAI/MiniMax-M3"
@@ -32,6 +32,15 @@ class _Named:
         ("Glm", ["glm-4", "GLM-5-air", "zai", "z-ai/anything", "glm_5-3", "zai-org/GLM-4.7"]),
         ("DeepSeekV4", ["deepseek-flash", "deepseek-v4-flash", "DeepSeek-V4-Pro", "x/deepseek-v4-flash/y"]),
         ("DeepSeekV41", ["deepseek-v4.1-flash", "a/DEEPSEEK-V4.1-FLASH"]),
+        # The first segment with a marker tells the family, whatever the others say.
+        ("Kimi", ["kimi/glm-5.3", "x/moonshot/minimax", "kimi-k2/deepseek-v4-pro"]),
+        ("MiniMax", ["minimax/kimi-k3", "abab/glm"]),
+        ("Glm", ["glm/minimax", "zai/kimi-k3"]),
+        ("DeepSeekV4", ["deepseek-v4-pro/kimi", "deepseek-flash/glm-5.3"]),
+        # Within a family, any segment may narrow it.
+        ("KimiK3", ["kimi/kimi-k3", "kimi-k3/kimi"]),
+        ("Glm53", ["zai-org/x/glm-5.3", "glm-5.3/kimi-k3"]),
+        ("DeepSeekV41", ["deepseek-v4-pro/deepseek-v4.1-flash", "deepseek-v4.1-flash/deepseek-flash"]),
         (
             "Profile",
             [
@@ -53,7 +62,7 @@ def test_selection(profile: str, models: list[str]) -> None:
 
 
 def test_every_profile_of_the_table_can_be_selected() -> None:
-    assert {type(one).__name__ for one in PROFILES} == {
+    assert {type(one).__name__ for family in FAMILIES for one in family} == {
         "KimiK3",
         "Kimi",
         "MiniMax",
@@ -62,7 +71,7 @@ def test_every_profile_of_the_table_can_be_selected() -> None:
         "DeepSeekV41",
         "DeepSeekV4",
     }
-    assert BASELINE not in PROFILES
+    assert all(BASELINE not in family for family in FAMILIES)
 
 
 def test_the_name_as_sent_selects() -> None:
@@ -124,6 +133,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (K3, {"top_p": 0.9, "n": 2}, "invalid top_p: only 0.95 is allowed for this model"),
     (K3, {"presence_penalty": 0.1}, "invalid presence_penalty: only 0 is allowed for this model"),
     (K3, {"frequency_penalty": -0.5}, "invalid frequency_penalty: only 0 is allowed for this model"),
+    *((K3, {**declaring(role, "x", content="x"), **broken}, rule) for role in ("user", "system") for broken, rule in (({"n": 2}, "invalid n: only 1 is allowed for this model"), ({"thinking": {"effort": "x"}}, "invalid thinking.effort: only low, high or max is allowed for this model"))),
+    *((model, {**declaring("system", [tool("f", "web")]), "tool_choice": NAMED}, "Invalid value for 'tool_choice': function 'f' not found in 'tools'.") for model in (KIMI, K3)),
     (K3, {"n": 2}, "invalid n: only 1 is allowed for this model"),
     (K3, ADAPTIVE, "invalid thinking.type: only enabled or disabled is allowed for this model"),
     *((K3, {"thinking": {"type": "disabled", "effort": one}}, "invalid thinking.effort: only low, high or max is allowed for this model") for one in ("medium", "none", "")),
@@ -152,6 +163,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (V41, {"thinking": {"effort": "101"}}, V41_EFFORT),
     *((model, {"chat_template_kwargs": {name: one}}, "DeepSeek thinking template overrides must be booleans or null") for model, name, one in ((V4, "enable_thinking", 1), (V41, "thinking", []), (V4, "thinking", "true"))),
     *((model, {"chat_template_kwargs": {"thinking": True, "enable_thinking": False}}, "DeepSeek thinking and enable_thinking template overrides must agree") for model in (V4, V41)),
+    *((V4, {"chat_template_kwargs": {"thinking": 1}, **more}, "DeepSeek thinking template overrides must be booleans or null") for more in (ADAPTIVE, {"reasoning_effort": "x"})),
+    *((V4, {"chat_template_kwargs": {"thinking": True, "enable_thinking": False}, **more}, "DeepSeek thinking and enable_thinking template overrides must agree") for more in (ADAPTIVE, {"thinking": {"effort": "x"}})),
     *((model, {"tools": [TOOL], "tool_choice": one}, FORCED) for model, one in ((V4, "required"), (V4, NAMED), (V41, MUST))),
     (V4, {"tools": [TOOL], "tool_choice": "required", "reasoning_effort": "minimal"}, FORCED),
 ]  # fmt: skip
@@ -199,8 +212,8 @@ REWRITTEN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     *((MINIMAX, history(calls("c1", arguments=one), answer("c1")), {}) for one in ("", " \n", None, '{"a": 1}')),
     (GLM, {}, SAMPLING),
     (GLM, {"temperature": 0.5, "top_p": None}, {"top_p": 0.95}),
-    *((model, {}, SAMPLING) for model in ("glm-5", "GLM-5-air", "glm5", "glm-5.2", "glm-4.6", "glm4.6v", "glm_4.7", GLM53)),
-    *((model, {}, {}) for model in ("glm-4.5", "glm-4", "glm-4.75", "zai", "z-ai/x", "glm-50b")),
+    *((model, {}, SAMPLING) for model in ("glm-5", "GLM-5-air", "glm5", "glm-5.2", "glm-5.10", "glm_5", "glm-4.6", "glm-4.6v", "x/glm-4.7-flash/y", GLM53)),
+    *((model, {}, {}) for model in ("glm-4.5", "glm-4", "glm-4.75", "glm-46", "glm-4-6", "glm4.6", "glm_4.7", "zai", "z-ai/x", "glm-50b")),
     ("glm-4", {"thinking": {"clear_thinking": False}}, {"chat_template_kwargs": {"clear_thinking": False}}),
     ("glm-4", {"thinking": {"clear_thinking": True}, "chat_template_kwargs": {"a": 1}}, {"chat_template_kwargs": {"a": 1, "clear_thinking": True}}),
     ("glm-4", {"thinking": {"clear_thinking": True}, "chat_template_kwargs": None}, {"chat_template_kwargs": {"clear_thinking": True}}),
@@ -227,7 +240,7 @@ REWRITTEN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (V4, {"tools": [TOOL], "tool_choice": "auto"}, on()),
     (V4, {"tools": [TOOL], "tool_choice": {**MUST, "mode": "auto"}}, on()),
     (V41, {"reasoning_effort": "xhigh", "thinking": {"effort": "minimal"}}, {"thinking": {"effort": "low"}, **on()}),
-    *((V41, {"reasoning_effort": one}, {"reasoning_effort": str(one), **on()}) for one in ("1", "100", 50)),
+    *((V41, {"reasoning_effort": one}, {"reasoning_effort": str(one), **on()}) for one in ("1", "100", "007", 50)),
 ]  # fmt: skip
 
 

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from smg.backends.data_parallel import with_rank
+from smg.backends.data_parallel import large_with_rank, with_rank
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,7 @@ from smg.backends.data_parallel import with_rank
 )
 def test_bytes(body: bytes, expected: bytes) -> None:
     assert with_rank(body, 3) == expected
+    assert json.loads(large_with_rank(body, 3)) == json.loads(expected)
 
 
 def test_a_name_written_with_escapes_does_not_win() -> None:
@@ -45,13 +46,13 @@ VALUES = st.recursive(
 NAMES = st.text(max_size=4) | st.just("data_parallel_rank")
 
 
-@settings(deadline=None)
 @given(st.dictionaries(NAMES, VALUES, max_size=5), st.integers(0, 1023), st.sampled_from([None, 2]))
 def test_the_meaning_is_the_clients_but_for_the_rank(
     content: dict[str, Any], rank: int, indent: int | None
 ) -> None:
     body = json.dumps(content, indent=indent).encode()
     written = with_rank(body, rank)
+    assert json.loads(large_with_rank(body, rank)) == json.loads(written)
     assert json.loads(written) == content | {"data_parallel_rank": rank}
     if "data_parallel_rank" not in content:
         added = len(b'"data_parallel_rank":%d' % rank) + bool(content)

@@ -11,6 +11,7 @@ import pytest
 from smg.backends import dial
 from smg.backends.dial import Dialer
 from smg.config.specs import WorkerUrl
+from tests.waiting import turns
 
 
 class Names:
@@ -143,7 +144,7 @@ async def test_one_answer_serves_who_comes_together(server: Server) -> None:
     one = dialer(server, names)
     names.may_answer.clear()
     coming = [asyncio.create_task(reach(one)) for _ in range(20)]
-    await asyncio.sleep(0)
+    await turns()
     names.may_answer.set()
     assert await asyncio.gather(*coming) == ["127.0.0.2"] * 20
     assert names.asked == 1
@@ -195,7 +196,7 @@ async def test_who_is_closed_looks_no_more(server: Server) -> None:
     names.may_answer.clear()
     one = dialer(server, names)
     one.look_again()
-    await asyncio.sleep(0)
+    await turns()
     one.close()
     await looked(one)
     assert one._looking is not None

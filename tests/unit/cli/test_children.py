@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from smg.cli.children import Child, Children, Failed, Stopped
+from tests.system.processes import is_alive
+from tests.waiting import turns, until
 
 BOUND_SECS = 20.0
-WILLING = "import time; print('up', flush=True); time.sleep(99)"
+WILLING = "import signal; print('up', flush=True); signal.pause()"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + WILLING
 
 
@@ -37,15 +39,20 @@ async def test_a_step_is_given_up_when_a_child_ends() -> None:
     children = Children()
     await children.start("it", [sys.executable, "-c", "raise SystemExit(3)"])
     with pytest.raises(Failed, match="it ended with exit status 3"):
-        await children.until(asyncio.sleep(99), BOUND_SECS, "too late")
+        await children.until(asyncio.Event().wait(), BOUND_SECS, "too late")
     await children.close()
+
+
+async def result() -> str:
+    await turns()
+    return "result"
 
 
 async def test_a_step_may_not_take_for_ever() -> None:
     children = Children()
     with pytest.raises(Failed, match="too late"):
-        await children.until(asyncio.sleep(99), 0.01, "too late")
-    assert await children.until(asyncio.sleep(0, "result"), BOUND_SECS, "too late") == "result"
+        await children.until(asyncio.Event().wait(), 0.01, "too late")
+    assert await children.until(result(), BOUND_SECS, "too late") == "result"
     await children.close()
 
 
@@ -106,7 +113,7 @@ async def main():
     child = await children.start("it", [sys.executable, "-c", {WILLING!r}], reads_output=True)
     await child.first_line()
     print(child.process.pid, flush=True)
-    await asyncio.sleep(99)
+    await asyncio.Event().wait()
 asyncio.run(main())
 """
     root = str(Path(__file__).parents[3])
@@ -117,14 +124,4 @@ asyncio.run(main())
     grandchild = int(await asyncio.wait_for(parent.stdout.readline(), BOUND_SECS))
     parent.kill()
     await parent.wait()
-    end = asyncio.get_running_loop().time() + BOUND_SECS
-    while _is_alive(grandchild):
-        assert asyncio.get_running_loop().time() < end
-        await asyncio.sleep(0.01)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    await until(lambda: not is_alive(grandchild), "the grandchild ends")

@@ -16,6 +16,7 @@ import pytest
 from smg.cli import serve
 from smg.cli.parser import Parser
 from smg.config.load import ConfigError
+from tests.waiting import START_S, until
 
 GATEWAY = """
 import http.server, json, pathlib, signal, sys
@@ -122,11 +123,15 @@ async def test_starts_and_ends_all(
     stand_in: serve.Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     running = asyncio.ensure_future(serve.serve(stand_in))
-    text = ""
-    while "Ctrl-C" not in text:
-        assert not running.done()
-        await asyncio.sleep(0.02)
-        text += capsys.readouterr().out
+    said: list[str] = []
+
+    def is_complete() -> bool:
+        said.append(capsys.readouterr().out)
+        return running.done() or "Ctrl-C" in "".join(said)
+
+    await until(is_complete, "all have started", START_S)
+    assert not running.done()
+    text = "".join(said)
     flag, *urls = json.loads((tmp_path / "workers").read_text())
     assert flag == "--worker-urls"
     assert len(urls) == 2

@@ -184,8 +184,13 @@ def test_a_unix_socket_turns_tcp_off_unless_a_port_is_given(tmp_path: Path) -> N
         (["--encode", "http://a", "none"], "--encode is not built yet"),
         (["--encode-policy", "random"], "--encode-policy is not built yet"),
         (["--worker-stale-secs", "3"], "--worker-stale-secs is not built yet"),
-        (["--eviction-interval-secs", "5"], "--eviction-interval-secs is not offered: it is not needed"),
-        (["--block-size", "16"], "prefixes of any length are matched"),
+        (["--eviction-interval-secs", "0"], "from 1 to"),
+        (["--block-size", "0"], "from 1 to"),
+        (["--job-queue-capacity", "0"], "from 1 to"),
+        (["--job-queue-concurrency", "0"], "from 1 to"),
+        (["--worker-startup-delay=-1"], "from 0 to"),
+        (["--balance-rel-threshold", "0.99"], "a number of at least 1"),
+        (["--retry-initial-backoff-ms", "0"], "from 1 to"),
         (["--cache-threshold", "1.1"], "a number of at least 0 and at most 1"),
         (["--prefix-hash-load-factor", "0.9"], "a number of at least 1"),
         (["--least-load-default-throughput", "0"], "a number above 0"),
@@ -256,4 +261,4 @@ def test_help_shows_brackets_and_every_option_once(capsys: pytest.CaptureFixture
     text = capsys.readouterr().out
     assert "[URL ...]" in text
     assert text.count("--worker-startup-check-interval") == 1
-    assert "--job-queue-capacity" not in text
+    assert "--selection-policy" not in text

@@ -98,7 +98,7 @@ def test_an_empty_file_changes_nothing(write) -> None:
         ("cache_boundaries: {a: 1}", "needs integers"),
         ("prot: 1", "did you mean port?"),
         ("zzzzzz: 1", "is not an option"),
-        ("job_queue_capacity: 5", "is not built yet"),
+        ("selection_policy: x", "is not built yet"),
         ("enable_mesh: true", "is not offered"),
         ("[1, 2]", "no YAML mapping"),
         ("a: [", "no YAML mapping"),
@@ -155,8 +155,8 @@ def test_empty_and_foreign_variables_are_ignored() -> None:
 
 
 def test_refused_variables_are_named() -> None:
-    (problem,) = problems({}, {"SMG_JOB_QUEUE_CAPACITY": "0"})
-    assert problem.startswith("SMG_JOB_QUEUE_CAPACITY is not built yet")
+    (problem,) = problems({}, {"SMG_SELECTION_POLICY": "x"})
+    assert problem.startswith("SMG_SELECTION_POLICY is not built yet")
 
 
 def test_the_answer_lists_one_problem_a_line() -> None:

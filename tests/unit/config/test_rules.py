@@ -68,7 +68,13 @@ def test_the_defaults_are_fine() -> None:
         (Config(listen=Listen(uds="/" + "x" * 108)), "longer than"),
         (Config(listen=Listen(uds="/dev/null")), "is not a socket"),
         (Config(upstream=Upstream(ca_cert_paths=("/nowhere/ca",))), "there is no file /nowhere/ca"),
-        (Config(workers=Workers(worker_urls=(WorkerUrl("http", "a", 1),) * 2)), "http://a:1 is given twice"),
+        (
+            Config(
+                routing=Routing(policy="power_of_two"),
+                workers=Workers(worker_urls=(WorkerUrl("http", "a", 1),) * 2),
+            ),
+            "needs at least two workers",
+        ),
         (Config(workers=Workers(health_check_endpoint="health")), "beginning with /"),
         (Config(workers=Workers(health_check_endpoint="/a b")), "beginning with /"),
         (Config(retry=Retry(retry_max_backoff_ms=1)), "is less than"),

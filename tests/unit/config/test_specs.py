@@ -172,7 +172,7 @@ def test_control_plane_key_may_contain_colons() -> None:
         ("id:name:admin:", "id:name:role:key"),
         (":name:admin:k", "id:name:role:key"),
         ("id:name:root:hunter2", "admin or user"),
-        ("id:name:Admin:hunter2", "admin or user"),
+        ("id:name:Admins:hunter2", "admin or user"),
     ],
 )
 def test_control_plane_key_refused_without_showing_it(text: str, piece: str) -> None:

@@ -19,6 +19,7 @@ from smg.policies.round_robin import RoundRobin
 from smg.workers.registry import Registry
 from smg.workers.worker import DECODE, PREFILL, Handover, Status, Worker
 from tests.unit.policies.fleet import call, report, worker
+from tests.waiting import turns
 
 TOKENS = {b"x-smg-routing-tokens": b"1,2,3"}
 
@@ -86,11 +87,21 @@ def test_halves_match_by_engine_and_connector() -> None:
     pairs = Pairs(0, 0)
     nixl = pairs.add(worker(1), PREFILL, "vllm", "NixlConnector")
     assert nixl.pairing == "vllm/nixl/?"
-    for port, runtime, connector in [(101, "vllm", None), (102, "sglang", None), (103, "vllm", "Other")]:
+    for port, runtime, connector in [(102, "sglang", None), (103, "vllm", "Other")]:
         pairs.add(worker(port), DECODE, runtime, connector)
     assert pairs.refusal() == (503, "no_compatible_pd_pair")
+    silent = pairs.add(worker(101), DECODE, "vllm", None)
+    assert all(pairs.pair().worker is silent for _ in range(4))
     fitting = pairs.add(worker(104), DECODE, "vllm", "NixlConnector")
     assert all(pairs.pair().worker is fitting for _ in range(4))
+
+
+def test_what_sglang_workers_say_of_connectors_is_no_matter() -> None:
+    pairs = Pairs(0, 0)
+    prefill = pairs.add(worker(1), PREFILL, "sglang", "NixlConnector")
+    decode = pairs.add(worker(101), DECODE, "sglang", "MooncakeConnector")
+    assert prefill.pairing == decode.pairing == "sglang/?/?"
+    assert pairs.pair().worker is decode
 
 
 def test_a_prefill_worker_whose_partners_are_shut_off_is_not_taken() -> None:
@@ -142,7 +153,7 @@ async def test_who_can_be_asked_decides_who_has_to_wait() -> None:
     lease = pairs.pair()
     with lease:
         waiting = asyncio.create_task(pairs.router.turn(call({}, "chat", "m")))
-        await asyncio.sleep(0)
+        await turns()
         assert pairs.router.legs.prefill_turns.waiting == 1
     await waiting
     with pairs.pair() as lease:
@@ -167,13 +178,24 @@ def test_what_failed_is_avoided() -> None:
     assert not pairs.router.has_untried(call({}), tuple(pairs.decodes))
 
 
-@pytest.mark.parametrize("endpoint", ["embeddings", "classify", "score", "transcriptions"])
-def test_what_pairs_do_not_serve(endpoint: str) -> None:
-    assert Pairs().refusal(endpoint) == (501, "not_implemented")
-
-
-def test_decisions() -> None:
-    assert Pairs().refusal("decisions") == (501, "decisions_not_supported")
+@pytest.mark.parametrize(
+    ("endpoint", "code"),
+    [
+        *((one, "not_implemented") for one in ("embeddings", "classify", "score")),
+        ("transcriptions", "transcriptions_not_supported"),
+        ("decisions", "decisions_not_supported"),
+    ],
+)
+def test_what_pairs_do_not_serve(endpoint: str, code: str) -> None:
+    """Whatever the model, as long as there is nobody but pairs."""
+    pairs = Pairs()
+    assert pairs.refusal(endpoint) == pairs.refusal(endpoint, "other") == (501, code)
+    assert Pairs(0, 0).refusal(endpoint, "other") == (501, code)
+    regular = worker(2, "regular")
+    pairs.registry.add(regular)
+    pairs.registry.set_status(regular, Status.READY)
+    assert pairs.refusal(endpoint) == (501, code)
+    assert pairs.refusal(endpoint, "other") == (404, "model_not_found")
 
 
 def test_nobody() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from smg.config.model import Retry
@@ -49,7 +49,6 @@ def test_calm_hours_do_not_pay_for_a_storm() -> None:
     assert granted <= SHARE * rate * MEMORY_S + BURST + 1
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["first", "retry"]), st.floats(0, 5)),

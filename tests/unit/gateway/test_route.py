@@ -21,7 +21,8 @@ from smg.workers.breaker import State
 from smg.workers.overload import Overload
 from smg.workers.registry import Registry
 from smg.workers.worker import Status, Thresholds, Worker
-from tests.unit.policies.fleet import Clock, call, dice, report, worker
+from tests.clock import Clock
+from tests.unit.policies.fleet import call, dice, report, worker
 from tests.unit.policies.test_manual import Watcher
 
 NO_HEADERS: dict[bytes, bytes] = {}
@@ -314,21 +315,39 @@ def test_when_another_attempt_is_made() -> None:
     first, second = worker(1), worker(2)
     fleet.add(first, second)
     request, may = call(None), fleet.router.may_retry
-    assert may(errors.Retry.YES, request, 1, (first, second))
-    assert not may(errors.Retry.YES, request, 3, ())
-    assert not may(errors.Retry.NO, request, 1, ())
-    assert may(errors.Retry.OTHER_WORKER, request, 1, (first,))
-    assert not may(errors.Retry.OTHER_WORKER, request, 1, (first, second))
+    assert may(errors.Retry.YES, request, 1, (first, second), first)
+    assert not may(errors.Retry.YES, request, 3, (), first)
+    assert not may(errors.Retry.NO, request, 1, (), first)
+    assert may(errors.Retry.OTHER_WORKER, request, 1, (first,), first)
+    assert not may(errors.Retry.OTHER_WORKER, request, 1, (first, second), first)
     open_breaker(second)
-    assert not may(errors.Retry.OTHER_WORKER, request, 1, (first,))
-    assert not may(errors.Retry.OTHER_WORKER, call(None, model="unknown"), 1, ())
+    assert not may(errors.Retry.OTHER_WORKER, request, 1, (first,), first)
+    assert not may(errors.Retry.OTHER_WORKER, call(None, model="unknown"), 1, (), first)
 
 
 def test_delays_grow_to_their_maximum() -> None:
     router = Fleet(retry_initial_backoff_ms=100, retry_max_backoff_ms=400, retry_jitter_factor=0).router
-    assert [router.delay_s(number) for number in (1, 2, 3, 9)] == pytest.approx([0.1, 0.15, 0.225, 0.4])
+    at, numbers = worker(1), (1, 2, 3, 9)
+    assert [router.delay_s(number, at) for number in numbers] == pytest.approx([0.1, 0.15, 0.225, 0.4])
     steep = Fleet(retry_backoff_multiplier=1000, retry_max_backoff_ms=400, retry_jitter_factor=0).router
-    assert steep.delay_s(10_000) == 0.4
+    assert steep.delay_s(10_000, worker(1)) == 0.4
+
+
+def test_a_worker_may_have_retries_of_its_own() -> None:
+    fleet = Fleet(retry_max_retries=5, retry_jitter_factor=0)
+    few, none, slow = worker(1), worker(2), worker(3)
+    few.retries = {"retry_max_retries": 2}
+    none.retries = {"disable_retries": True}
+    slow.retries = {"retry_initial_backoff_ms": 1000, "retry_max_backoff_ms": 1500}
+    fleet.add(few, none, slow)
+
+    def attempts(at: Worker) -> int:
+        may = fleet.router.may_retry
+        return next(n for n in range(1, 9) if not may(errors.Retry.YES, call(None), n, (at,), at))
+
+    assert [attempts(one) for one in (few, none, slow)] == [2, 1, 5]
+    assert [fleet.router.delay_s(number, slow) for number in (1, 2)] == [1.0, 1.5]
+    assert fleet.router.delay_s(1, few) == 0.05
 
 
 def test_workers_out_of_touch_are_spared_while_there_are_others() -> None:
@@ -406,13 +425,14 @@ def test_all_overloaded() -> None:
 
 def test_retries_come_out_of_the_budget() -> None:
     fleet = Fleet(retry_max_retries=5)
-    fleet.add(worker(1))
-    while fleet.router.may_retry(errors.Retry.YES, call(None), 1, ()):
+    only = worker(1)
+    fleet.add(only)
+    while fleet.router.may_retry(errors.Retry.YES, call(None), 1, (), only):
         pass
     assert fleet.router.budget.denied == 1
     for _ in range(10):
         fleet.lease()
     granted = 0
-    while fleet.router.may_retry(errors.Retry.YES, call(None), 1, ()):
+    while fleet.router.may_retry(errors.Retry.YES, call(None), 1, (), only):
         granted += 1
     assert granted >= 1  # two are earned, of which some may have faded

@@ -11,6 +11,7 @@ import pytest
 from smg import errors
 from smg.errors import GatewayError
 from smg.gateway.turns import Turns
+from tests.waiting import turns
 
 LATE_S = 30.0
 
@@ -40,8 +41,7 @@ def queue(room: Room, *names: str) -> list[asyncio.Task[None]]:
 
 
 async def settle() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await turns(10)
 
 
 async def test_nobody_waits_while_there_is_room() -> None:

@@ -1,4 +1,4 @@
-"""Workers, requests and a clock for the tests of the policies."""
+"""Workers and requests for the tests of the policies."""
 
 from __future__ import annotations
 
@@ -15,16 +15,6 @@ from smg.workers.breaker import Breaker
 from smg.workers.worker import LoadReport, ModelCard, Worker
 
 _SURFACES = {surface.endpoint: surface for surface in reversed(SURFACES)}
-
-
-class Clock:
-    """Seconds that pass only when told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def fleet(count: int, loads: Sequence[int] = ()) -> tuple[Worker, ...]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from smg.policies.ask import Ask
 from smg.policies.choose import Policy
-from tests.unit.policies.fleet import Clock, ask, fleet
+from tests.clock import Clock
+from tests.unit.policies.fleet import ask, fleet
 
 BLOCK_TOKENS = 512
 BLOCK_CHARS = 128

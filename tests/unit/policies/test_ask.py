@@ -67,3 +67,14 @@ def test_target_and_origin() -> None:
     assert ask(headers={b"cookie": b"c", b"x-forwarded-for": b"f"}).origin == b"f"
     assert ask(headers={b"cookie": b"c", b"x-forwarded-for": b""}).origin == b"c"
     assert ask().origin is None
+
+
+def test_other_names_take_the_usual_ones_place_for_sessions_only() -> None:
+    usual, own = {b"x-smg-routing-key": b"u"}, {b"x-session": b"s"}
+    assert ask(headers=usual).session == b"u"
+    named = ask("x", usual, (b"x-session",), rid="r")
+    assert (named.key, named.session) == (b"u", b"r")
+    assert ask(headers=usual, key_names=(b"x-session",)).session is None
+    both = ask(headers=usual | own, key_names=(b"x-session",))
+    assert (both.key, both.session) == (b"s", b"s")
+    assert ask(headers=usual, key_names=(b"x-session", b"x-smg-routing-key")).session == b"u"

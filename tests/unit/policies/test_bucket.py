@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from smg.policies.bucket import Bucket
-from tests.unit.policies.fleet import Clock, ask, dice, fleet
+from tests.clock import Clock
+from tests.unit.policies.fleet import ask, dice, fleet
 
 
 def bucket(clock: Clock, balance_abs: float = 64) -> Bucket:

@@ -10,7 +10,8 @@ from smg.policies.cache_aware import CacheAware, Spill
 from smg.policies.placement import PlacementIndex
 from smg.policies.prefix_index import PrefixIndex
 from smg.workers.worker import Worker
-from tests.unit.policies.fleet import Clock, ask, dice, fleet, hinted, report
+from tests.clock import Clock
+from tests.unit.policies.fleet import ask, dice, fleet, hinted, report
 
 HEAD = "the system prompt of everybody. " * 64
 

@@ -14,7 +14,8 @@ from smg.policies.least_ttft import LeastTtft
 from smg.policies.prefix_index import PrefixIndex
 from smg.policies.round_robin import RoundRobin
 from smg.workers.worker import Worker
-from tests.unit.policies.fleet import Clock, ask, dice, fleet
+from tests.clock import Clock
+from tests.unit.policies.fleet import ask, dice, fleet
 from tests.unit.policies.simulation import Request, Result, Simulation, conversations
 
 ENGINES = 6

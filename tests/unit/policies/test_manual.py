@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from smg.policies.ask import Ask
 from smg.policies.manual import Manual, Pins, Sticky
 from smg.policies.round_robin import RoundRobin
 from smg.workers.worker import Worker
-from tests.unit.policies.fleet import Clock, ask, dice, fleet, keyed
+from tests.clock import Clock
+from tests.unit.policies.fleet import ask, dice, fleet, keyed
 
 IDLE_S = 100.0
 WORKERS = fleet(4)
@@ -48,7 +49,6 @@ class Model:
 
 
 @given(steps)
-@settings(deadline=None)
 def test_pins_are_a_dict_that_forgets(taken: list[tuple[str, bytes, list[int], float]]) -> None:
     clock, model = Clock(), Model()
     pins = Pins(IDLE_S, clock)

@@ -2,7 +2,8 @@
 
 from smg.policies.placement import PlacementIndex
 from smg.policies.prefix_index import Prompt, prompt_of
-from tests.unit.policies.fleet import Clock, ask, fleet, hinted
+from tests.clock import Clock
+from tests.unit.policies.fleet import ask, fleet, hinted
 
 
 def prompt(*tokens: int) -> Prompt:
@@ -23,7 +24,6 @@ def test_the_deepest_known_head_decides() -> None:
     assert index.best(prompt(1, 2, 3)) == (12, [workers[0], workers[1]])
     assert index.best(prompt(1)) == (0, [])
     assert index.best(prompt(2, 1, 3, 4)) == (0, [])
-    assert index.held(prompt(1, 2, 3, 4), workers) == [16, 8]
 
 
 def test_heads_are_forgotten_in_time() -> None:
@@ -34,7 +34,6 @@ def test_heads_are_forgotten_in_time() -> None:
     assert index.best(prompt(1, 2))[1] == [workers[0]]
     clock.now += 1
     assert index.best(prompt(1, 2)) == (0, [])
-    assert index.held(prompt(1, 2), workers) == [0]
     index.insert(prompt(3, 4), workers[0])
     clock.now -= 100
     assert index.best(prompt(1, 2)) == (0, [])

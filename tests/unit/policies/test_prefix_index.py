@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from smg._fast.radix import MAX_WORKERS
+from smg._fast.index import MAX_WORKERS
 from smg.policies.ask import Ask
 from smg.policies.prefix_index import PrefixIndex, Prompt, prompt_of
 from tests.unit.policies.fleet import ask, call, fleet, hinted, worker
@@ -64,18 +64,16 @@ def test_holders_of_prefixes(make: Any) -> None:
     short, long = prompt(make(TEXT[:256])), prompt(make(TEXT[:400]))
     index.insert(long, workers[0])
     index.insert(short, workers[1])
-    assert index.held(long, workers) == [400 * scale, 256 * scale, 0]
     assert index.best(long) == (400 * scale, [workers[0]])
-    assert index.best(short)[0] == 256 * scale
+    assert index.best(short) == (256 * scale, list(workers[:2]))
     index.forget(workers[0])
-    assert index.held(long, workers) == [0, 256 * scale, 0]
     assert index.best(long) == (256 * scale, [workers[1]])
 
 
 def test_text_and_tokens_are_apart() -> None:
     index, workers = PrefixIndex(1 << 20), fleet(1)
     index.insert(prompt(ask(TEXT)), workers[0])
-    assert index.held(prompt(hinted(range(64))), workers) == [0]
+    assert index.best(prompt(hinted(range(64)))) == (0, [])
 
 
 def test_a_place_is_given_to_the_next_when_its_worker_is_gone() -> None:
@@ -88,11 +86,11 @@ def test_a_place_is_given_to_the_next_when_its_worker_is_gone() -> None:
     index.insert(prompt(ask(TEXT)), first)
     assert index.slot(late) is None
     index.insert(prompt(ask(TEXT)), late)
-    assert index.held(prompt(ask(TEXT)), [late]) == [0]
+    assert index.best(prompt(ask(TEXT)))[1] == [first]
     index.forget(first)
     index.forget(first)
     assert index.slot(late) is not None
-    assert index.held(prompt(ask(TEXT)), [first, late]) == [0, 0]
+    assert index.best(prompt(ask(TEXT))) == (0, [])
 
 
 def test_the_index_is_bounded_at_every_moment() -> None:
@@ -101,5 +99,5 @@ def test_the_index_is_bounded_at_every_moment() -> None:
     index.insert(first, workers[0])
     for number in range(500):
         index.insert(prompt(ask(f"{number:05} " * 50)), workers[0])
-    assert index.held(first, workers) == [0]
-    assert index.held(prompt(ask(f"{499:05} " * 50)), workers) == [300]
+    assert index.best(first) == (0, [])
+    assert index.best(prompt(ask(f"{499:05} " * 50))) == (300, list(workers))

@@ -10,7 +10,8 @@ import pytest
 
 from smg.policies.manual import RENEWED, Pins
 from smg.workers.worker import Worker
-from tests.unit.policies.fleet import Clock, ask, fleet
+from tests.clock import Clock
+from tests.unit.policies.fleet import ask, fleet
 
 IDLE_S = 100.0
 

@@ -25,7 +25,7 @@ def test_a_holder_of_a_part_may_have_what_chance_explains() -> None:
     assert spread.choose(workers, workers[1:]) is workers[1]
     assert spread.choose(workers, workers[2:]) is workers[0]
     spread.note(workers[0], 10)
-    assert spread.choose(workers, workers[:2]) is workers[1], "the cache decides among such holders, not the load"
+    assert spread.choose(workers, workers[:2]) is workers[1]
 
 
 def test_of_equals_the_one_that_was_given_least() -> None:

@@ -15,15 +15,9 @@ from aiohttp import web
 from smg.server.admin import jwks
 from smg.server.admin.jwks import IssuerKeys, read_key_set
 from smg.workers.engine import EngineError, open_session
+from tests.clock import Clock
+from tests.waiting import until
 from tests.wire.token_issuer import Issuer, ec_key, ed_key, jwk, rsa_key
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -117,9 +111,7 @@ async def test_a_silent_issuer_is_asked_once_and_ends_with_the_gateway(
 ) -> None:
     issuer.gate.clear()
     waiting = [asyncio.create_task(keys.find("first")) for _ in range(50)]
-    async with asyncio.timeout(10):
-        while not issuer.asked:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+    await until(lambda: issuer.asked, "the issuer is asked")
     await keys.close()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert len(issuer.asked) == 1

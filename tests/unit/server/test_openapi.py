@@ -14,7 +14,7 @@ import pytest
 from smg import __version__, errors
 from smg.api.chat_request import CHAT
 from smg.api.completions import COMPLETIONS
-from smg.api.decisions import Request as DecisionsRequest
+from smg.api.decisions_schema import Request as DecisionsRequest
 from smg.api.generate import GENERATE
 from smg.api.surfaces import SURFACES
 from smg.config.model import Config

@@ -11,6 +11,7 @@ import pytest
 from smg.admission.budgets import LocalBudgets
 from smg.admission.limits import Limit
 from smg.state.budgets import SharedBudgets
+from tests.waiting import turns
 
 LIMIT = Limit("auth:red", tokens=100, requests=10, is_listed=True)
 
@@ -37,7 +38,7 @@ async def test_who_leaves_in_the_turn_of_the_answer_gets_back_what_was_taken(
     link = Answering()
     budgets = SharedBudgets(link, LocalBudgets())  # type: ignore[arg-type]
     taking = asyncio.ensure_future(budgets.take((LIMIT,), 7))  # type: ignore[arg-type]
-    await asyncio.sleep(0)
+    await turns()
     link.asked[0].set_result(answer)
     taking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -49,7 +50,7 @@ async def test_who_leaves_when_the_link_fails_has_taken_nothing() -> None:
     link = Answering()
     budgets = SharedBudgets(link, LocalBudgets())  # type: ignore[arg-type]
     taking = asyncio.ensure_future(budgets.take((LIMIT,), 7))  # type: ignore[arg-type]
-    await asyncio.sleep(0)
+    await turns()
     link.asked[0].set_exception(RuntimeError("gone"))
     taking.cancel()
     with pytest.raises(asyncio.CancelledError):

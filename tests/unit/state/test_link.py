@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from smg.state.link import SLOW_IN_A_ROW, Link, LinkError, Script
-from tests.wire.waiting import until
+from tests.waiting import turns, until
 
 ECHO = Script("return ARGV[1]")
 
@@ -79,7 +79,7 @@ async def test_an_answer_that_is_late_is_no_longer_waited_for() -> None:
     async with linked(redis) as link:
         redis.gate.clear()
         first = ask(link, "first")
-        await asyncio.sleep(0)
+        await turns()
         link.bound_s = 0.001
         with pytest.raises(LinkError):
             await ask(link, "second")

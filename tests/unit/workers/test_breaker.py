@@ -159,3 +159,27 @@ def test_disabled_never_opens() -> None:
 
 def test_statuses_that_count() -> None:
     assert {status for status in range(100, 600) if status in FAILURE_STATUSES} == {408, 500, 502, 503, 504}
+
+
+def test_outcomes_in_a_row_are_counted_in_every_state() -> None:
+    breaker = Breaker(2, 2, 10, 100, True)
+
+    def counts() -> tuple[int, int]:
+        return breaker.consecutive_successes, breaker.consecutive_failures
+
+    for _ in range(3):
+        breaker.record(True, 0)
+    assert counts() == (3, 0)
+    breaker.record(False, 1)
+    breaker.record(False, 1)
+    assert (breaker.state, counts()) == (State.OPEN, (0, 2))
+    assert breaker.allows(11)
+    breaker.record(True, 11)
+    assert (breaker.state, counts()) == (State.HALF_OPEN, (1, 0))
+    assert breaker.allows(11)
+    breaker.record(False, 11)
+    assert (breaker.state, counts()) == (State.OPEN, (0, 1))
+    for now in range(21, 400, 10):
+        assert breaker.allows(now)
+        breaker.record(False, now)
+    assert breaker.consecutive_failures <= 11  # those of the window

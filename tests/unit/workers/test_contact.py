@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,8 +10,9 @@ from smg.workers import contact
 from smg.workers.contact import Contact
 from smg.workers.registry import Registry
 from smg.workers.worker import EXTERNAL, Status, Worker
-from tests.unit.policies.fleet import Clock, worker
-from tests.wire.waiting import until
+from tests.clock import Clock
+from tests.unit.policies.fleet import worker
+from tests.waiting import turns, until
 
 
 class Case:
@@ -63,7 +63,7 @@ async def test_a_probe_that_is_answered_brings_it_back(case: Case) -> None:
     await until(lambda: not case.registry.unreachable)
     assert case.worker.heard_at == case.clock.now
     asked = case.asked
-    await asyncio.sleep(0)
+    await turns()
     assert case.asked == asked
 
 

@@ -15,6 +15,7 @@ from smg.workers.load import LOADS, METRICS, OLD_LOAD, SKIPPED_ROUNDS, LoadMonit
 from smg.workers.registry import Registry
 from smg.workers.reports import report_of, rows_of_loads
 from smg.workers.worker import LoadReport, Rank, Status, Worker
+from tests.waiting import until
 
 RANK = {
     "dp_rank": 0,
@@ -179,13 +180,10 @@ async def test_a_new_worker_is_asked_at_once(rounds: Rounds) -> None:
     """The pause of the others goes on for them, but does not keep it waiting."""
     rounds.engine.answers[LOADS] = (200, loads(RANK))
     running = asyncio.create_task(rounds.monitor.run())
-    while rounds.worker.report is None:  # noqa: ASYNC110
-        await asyncio.sleep(0)
+    await until(lambda: rounds.worker.report is not None)
     other = Worker(WorkerUrl.parse("http://127.0.0.1:11"), Breaker(10, 3, 60, 120, True))
     rounds.engine.answers["1" + LOADS] = (200, loads(RANK))
     rounds.add(other)
-    async with asyncio.timeout(20):
-        while other.report is None:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+    await until(lambda: other.report is not None)
     running.cancel()
     assert rounds.engine.take_paths() == [LOADS, "1" + LOADS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from smg.workers.overload import Overload, is_past, pressure
@@ -92,7 +92,6 @@ def test_all_overloaded() -> None:
     assert (strict.overload.fallbacks, strict.overload.shed) == (0, 1)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.floats(0, 1)), min_size=1, max_size=8), st.booleans())
 def test_somebody_free_is_always_preferred(said: list[tuple[int, float]], sheds: bool) -> None:
     fleet = Fleet(sheds)

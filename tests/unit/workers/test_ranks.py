@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from smg.workers.ranks import MAX_RANKS, missing, rank_of, size_of
@@ -32,7 +32,6 @@ def test_without_the_label() -> None:
     assert size_of(ranked()) == 1
 
 
-@settings(deadline=None)
 @given(st.text(max_size=12))
 def test_any_label_is_survived(label: str) -> None:
     assert 1 <= size_of(ranked(dp_size=label)) <= MAX_RANKS

@@ -3,9 +3,11 @@
 import msgspec
 import pytest
 
+from smg.config.model import Retry
 from smg.workers.spec import (
     HealthSpec,
     OverloadSpec,
+    ResilienceSpec,
     WorkerSpec,
     is_header_value,
     provider_name,
@@ -29,6 +31,18 @@ def test_unknown_members_are_ignored() -> None:
         b'{"url": "u", "priority": -1}',
         b'{"url": "u", "priority": 4294967296}',
         b'{"url": "u", "cost": -0.5}',
+        b'{"url": "u", "cost": 0}',
+        b'{"url": "u", "bootstrap_port": 0}',
+        b'{"url": "u", "bootstrap_port": 65536}',
+        b'{"url": "u", "dp_rank": "0"}',
+        b'{"url": "u", "dp_size": 0}',
+        b'{"url": "u", "dp_base_url": 5}',
+        b'{"url": "u", "max_connection_attempts": "20"}',
+        b'{"url": "u", "http_pool": {"timeout_secs": "1"}}',
+        b'{"url": "u", "http_pool": []}',
+        b'{"url": "u", "resilience": {"max_retries": 0}}',
+        b'{"url": "u", "resilience": {"backoff_multiplier": 0.5}}',
+        b'{"url": "u", "resilience": {"retryable_status_codes": [99]}}',
         b'{"url": "u", "labels": {"a": 1}}',
         b'{"url": "u", "models": [{}]}',
         b'{"url": "u", "health": {"timeout_secs": 0}}',
@@ -46,6 +60,7 @@ def test_wrong_types_are_not(body: bytes) -> None:
         b'{"url": "u", "worker_type": "encode"}',
         b'{"url": "u", "connection_mode": "grpc"}',
         b'{"url": "u", "api_key": ""}',
+        b'{"url": "u", "labels": {"realtime": "True"}}',
         b'{"url": "u", "api_key": "a\\r\\nX: y"}',
         b'{"url": "u", "models": [{"id": ""}]}',
     ],
@@ -105,3 +120,10 @@ def test_thresholds_of_a_worker_go_before_the_general_ones() -> None:
 def test_thresholds_that_would_always_or_never_hold(overload: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(f'{{"url": "u", "overload": {overload}}}', type=WorkerSpec)
+
+
+def test_retries_of_a_worker_have_the_names_of_their_flags() -> None:
+    body = b'{"max_retries": 2, "jitter_factor": 0, "disable_retry": false, "cb_failure_threshold": 9}'
+    given = msgspec.json.decode(body, type=ResilienceSpec)
+    assert given.retries == {"retry_max_retries": 2, "retry_jitter_factor": 0, "disable_retries": False}
+    assert set(ResilienceSpec(2, 3, 4, 5.0, 0.5, True).retries) == set(Retry.__struct_fields__)

@@ -6,13 +6,14 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from smg.workers.registry import Registry
 from smg.workers.warmup import BLOCK_BYTES, Warmup
 from smg.workers.worker import Status, Worker
-from tests.unit.policies.fleet import Clock, dice, worker
+from tests.clock import Clock
+from tests.unit.policies.fleet import dice, worker
 
 
 class Fleet:
@@ -106,7 +107,6 @@ def test_cold_workers_alone_take_all() -> None:
     assert fleet.warmup.admit([new]) == [new]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), st.integers(0, 50)), min_size=1, max_size=8),
     st.floats(0, 1),

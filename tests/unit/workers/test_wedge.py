@@ -7,7 +7,8 @@ import pytest
 from smg.workers.registry import Registry
 from smg.workers.wedge import LOOK_S, MOST_S, WedgeWatch
 from smg.workers.worker import EXTERNAL, PREFILL, Status, Worker
-from tests.unit.policies.fleet import Clock, report, worker
+from tests.clock import Clock
+from tests.unit.policies.fleet import report, worker
 
 
 class Backend:

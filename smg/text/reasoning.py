@@ -1,8 +1,15 @@
-"""Reasoning taken out of a whole text, by the parsers that look for a pair of markers."""
+"""Reasoning taken out of a whole text."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from smg.text.channels import split_inkling, split_kimi_k3
+
+Split: TypeAlias = Callable[[str], tuple[str, str]]
+"""(reasoning, the rest) of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,32 +28,30 @@ class Markers:
         return reasoning, rest
 
 
-_THINK = Markers("<think>", "</think>")
-_ALWAYS = Markers("<think>", "</think>", always=True)
+def nothing(text: str) -> tuple[str, str]:
+    return "", text
 
-# None: the text is taken as it is.
-PARSERS: dict[str, Markers | None] = {
+
+_THINK = Markers("<think>", "</think>").split
+_ALWAYS = Markers("<think>", "</think>", always=True).split
+
+PARSERS: dict[str, Split] = {
     "base": _THINK,
-    "cohere_cmd": Markers("<|START_THINKING|>", "<|END_THINKING|>"),
+    "cohere_cmd": Markers("<|START_THINKING|>", "<|END_THINKING|>").split,
     "deepseek_r1": _ALWAYS,
     "deepseek_v31": _THINK,
     "deepseek_v4": _THINK,
+    "deepseek_v41": _THINK,
     "glm45": _THINK,
-    "kimi": Markers("◁think▷", "◁/think▷"),
+    "inkling": split_inkling,
+    "kimi": Markers("◁think▷", "◁/think▷").split,
     "kimi_k25": _THINK,
+    "kimi_k3": split_kimi_k3,
     "kimi_thinking": _ALWAYS,
     "minimax": _ALWAYS,
     "nano_v3": _THINK,
-    "passthrough": None,
+    "passthrough": nothing,
     "qwen3": _THINK,
     "qwen3_thinking": _ALWAYS,
     "step3": _ALWAYS,
 }
-UNBUILT = frozenset({"inkling", "kimi_k3"})
-"""Parsers of framed messages, which come with the engines that need them."""
-
-
-def split_reasoning(text: str, parser: str) -> tuple[str, str]:
-    """(reasoning, the rest). `KeyError` for a parser that is not there."""
-    markers = PARSERS[parser]
-    return markers.split(text) if markers is not None else ("", text)
