@@ -6,6 +6,7 @@ machine all the same.
 """
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -18,9 +19,13 @@ from typing import Any
 import pyperf
 import uvloop
 
+from smg._fast.freeing import free_texts
 from smg.api.call import decode
+from smg.api.decisions import Decisions
+from smg.api.decisions_systemone import request_body
 from smg.api.surfaces import SURFACES, Surface
 from smg.errors import GatewayError
+from smg.gateway.admit import DECODERS
 from smg.server.lifecycle import SWITCH_INTERVAL_S
 
 MANY = 100_000
@@ -47,6 +52,14 @@ def turn(number: int) -> list[dict[str, object]]:
 
 def members(count: int) -> bytes:
     return b",".join(b'"k%d":1' % number for number in range(count))
+
+
+ASKED = {"type": "predicate", "instructions": "x"}
+OPTIONS = {"type": "choice", "instructions": "x", "choices": [{"value": "a"}] * 255}
+
+
+def decisions(**members: object) -> bytes:
+    return json.dumps({"model": "m", "input": "late", "questions": [ASKED], **members}).encode()
 
 
 # Each made when it is its turn: together they are large.
@@ -78,6 +91,10 @@ BODIES: dict[str, tuple[str, Callable[[], bytes]]] = {
         "chat",
         lambda: chat(USER, tools=[tool(f"f{i}") for i in range(MANY)], tool_choice=tool("g")),
     ),
+    "a chosen tool with a long name": (
+        "chat",
+        lambda: chat(USER, tools=[tool("f")], tool_choice=tool("g" * 30_000_000)),
+    ),
     "unknown members": ("chat", lambda: chat(USER)[:-1] + b"," + members(10 * MANY) + b"}"),
     "members that lack one": ("chat", lambda: b"{" + members(10 * MANY) + b"}"),
     "a repeated member that is removed": (
@@ -93,6 +110,15 @@ BODIES: dict[str, tuple[str, Callable[[], bytes]]] = {
         "responses",
         lambda: b'{"model":"m","input":"x",' + members(10 * MANY) + b"}",
     ),
+    "10 MB of text to decide on": ("decisions", lambda: decisions(input="h" * 10_000_000)),
+    "questions": ("decisions", lambda: decisions(questions=[ASKED] * MANY)),
+    "choices of questions": ("decisions", lambda: decisions(questions=[OPTIONS] * (MANY // 255))),
+    "messages to decide on": ("decisions", lambda: decisions(input=[USER] * MANY)),
+    "unknown members of Decisions": (
+        "decisions",
+        lambda: decisions()[:-1] + b"," + members(10 * MANY) + b"}",
+    ),
+    "a misfit behind many questions": ("decisions", lambda: decisions(questions=[*[ASKED] * MANY, {}])),
 }
 
 
@@ -128,7 +154,10 @@ class Watch:
 
 def read(surface: Surface, body: bytes) -> None:
     try:
-        decode(surface, body, str).look_ahead()
+        call = DECODERS.get(surface.endpoint, decode)(surface, body, str)
+        call.look_ahead()
+        if isinstance(call, Decisions):
+            free_texts([request_body(call)])
     except GatewayError:
         pass
 
@@ -144,6 +173,7 @@ async def held(surface: Surface, body: bytes) -> float:
 
 def main() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.freeze()  # as the gateway does when it is ready
     runner = pyperf.Runner(
         program_args=("-m", "benches.micro.held"), processes=3, values=3, warmups=1, loops=1
     )

@@ -1,4 +1,5 @@
 from smg._fast.chunks cimport ChunkReader
+from smg._fast.deadlines cimport Deadlines
 from smg._fast.exchange cimport Exchange, Upstream
 from smg._fast.head cimport ResponseHead
 from smg._fast.limits cimport Counts, Limits
@@ -19,10 +20,14 @@ cdef class Pool:
     cdef readonly Counts counts
     cdef readonly list idle
     cdef readonly bint closed
+    cdef readonly Deadlines request    # an attempt
+    cdef readonly Deadlines unused     # a connection that lies idle
+    cdef readonly Py_ssize_t max_idle
     cdef readonly double heard_at      # when the worker last sent something, by the monotonic clock
 
     cdef bint has_room(self) noexcept
     cdef void put(self, Egress one) except *
+    cdef void _end(self, Deadlines own, Deadlines general, Deadlines later) except *
     cdef void _count(self, Egress one) except *
 
 

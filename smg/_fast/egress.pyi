@@ -1,6 +1,7 @@
 import asyncio
 from typing import final
 
+from smg._fast.deadlines import Deadlines
 from smg._fast.exchange import Upstream
 from smg._fast.limits import Counts, Limits
 
@@ -11,7 +12,11 @@ class Pool:
     idle: list[Egress]
     closed: bool
     heard_at: float
+    request: Deadlines
+    unused: Deadlines
+    max_idle: int
     def __init__(self, limits: Limits, counts: Counts) -> None: ...
+    def tune(self, max_idle: int | None, request_s: float | None, unused_s: float | None) -> None: ...
     def put_back(self, one: Egress) -> None: ...
     def take(self) -> Egress | None: ...
     def make(self) -> Egress: ...

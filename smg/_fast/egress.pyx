@@ -18,14 +18,45 @@ cdef enum:
     _MAX_IDLE = 4096
 
 
+cdef Deadlines _of_length(seconds, Deadlines general, Deadlines now):
+    """The deadlines of all if they are so long, else those of one worker, kept if they are."""
+    if seconds is None or seconds == general.seconds:
+        return general
+    return now if seconds == now.seconds else Deadlines(general._loop, seconds)
+
+
 @cython.final
 cdef class Pool:
-    """The idle connections of one worker, the most recently used first."""
+    """The idle connections of one worker, the most recently used first, and its timeouts."""
 
     def __init__(self, Limits limits, Counts counts):
         self.limits = limits
         self.counts = counts
         self.idle = []
+        self.request = limits.request
+        self.unused = limits.pool_idle
+        self.max_idle = _MAX_IDLE
+
+    def tune(self, max_idle, request_s, unused_s):
+        """Give the worker limits of its own, None: those of all. What is under way keeps its time."""
+        cdef Egress one
+        cdef Deadlines request = self.request, unused = self.unused
+        self.max_idle = _MAX_IDLE if max_idle is None else max_idle
+        self.request = _of_length(request_s, self.limits.request, request)
+        self.unused = _of_length(unused_s, self.limits.pool_idle, unused)
+        while len(self.idle) > self.max_idle:
+            one = self.idle.pop(0)
+            one._close()
+        if self.unused is not unused:
+            for one in self.idle:
+                self.unused.arm(one)
+        self._end(request, self.limits.request, self.request)
+        self._end(unused, self.limits.pool_idle, self.unused)
+
+    cdef void _end(self, Deadlines own, Deadlines general, Deadlines later) except *:
+        """Stop the timer of deadlines that were this worker's own; while something waits it runs on."""
+        if own is not general and own is not later and own.armed == 0:
+            own.close()
 
     def take(self):
         """An idle connection, or None: then make one."""
@@ -58,12 +89,12 @@ cdef class Pool:
             self.counts.connects += 1
 
     cdef bint has_room(self) noexcept:
-        return not self.closed and len(self.idle) < _MAX_IDLE
+        return not self.closed and len(self.idle) < self.max_idle
 
     cdef void put(self, Egress one) except *:
         one.reused = True
         self.idle.append(one)
-        self.limits.pool_idle.arm(one)
+        self.unused.arm(one)
 
     def close(self):
         """Close the idle connections, and from now on every other as it becomes idle."""
@@ -71,6 +102,8 @@ cdef class Pool:
         for one in list(self.idle):
             (<Egress>one)._close()
         self.idle.clear()
+        self._end(self.request, self.limits.request, None)
+        self._end(self.unused, self.limits.pool_idle, None)
 
 
 def _pieces(bytes body):
@@ -95,6 +128,7 @@ cdef class Egress(Upstream):
     # ---- what the exchange asks for
 
     cdef void begin(self, Exchange x, bytes head, object body) except *:
+        self.pool.request.arm(x)
         if self.state != EGRESS_IDLE:
             x.finish_attempt(DIED)
             return

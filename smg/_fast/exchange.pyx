@@ -91,7 +91,8 @@ cdef class Reply(Timed):
 
 
 cdef class Upstream(Timed):
-    """The worker side of an exchange: takes the request, gives the answer to the relay."""
+    """The worker side of an exchange: takes the request, gives the answer to the relay. `begin` arms the
+    exchange, since how long an attempt may take is the worker's."""
 
     cdef void begin(self, Exchange x, bytes head, object body) except *:
         pass
@@ -266,7 +267,6 @@ cdef class Exchange(Timed):
         self.answer_body = None
         self.first_byte_ns = 0
         self.upstream = upstream
-        self.limits.request.arm(self)
         upstream.begin(self, head, body)
         if self.piped and self.outcome == PENDING:
             self.reply.pipe(self, self.limits.max_payload_bytes)

@@ -166,7 +166,6 @@ cdef class Ingress(Receiving):
         cdef const char* text = PyBytes_AS_STRING(self._rest)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(self._rest), begin = self._at
         cdef Step got
-        cdef bytes data
         cdef IngressState state = self.state
         self.chunks.position = self._at
         while True:
@@ -176,8 +175,7 @@ cdef class Ingress(Receiving):
                 if state == INGRESS_SLOW and not self._lent:
                     self.front.limits.body_stall.arm(self)
                     continue
-                data = text[self.chunks.piece:self.chunks.piece + self.chunks.piece_size]
-                self._body_piece(data if state != INGRESS_SLOW else b"%x\r\n%b\r\n" % (len(data), data))
+                self._body_piece(text[self.chunks.piece:self.chunks.piece + self.chunks.piece_size])
                 if self.state != state:                          # it was too large
                     return True
                 continue
@@ -201,15 +199,14 @@ cdef class Ingress(Receiving):
     cdef void _body_piece(self, bytes data) except *:
         cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
         self._have += size
-        if self.state == INGRESS_SLOW:
-            self.front.limits.body_stall.arm(self)
-            self.fallback.data_received(data)
-            return
-        if self._have > self._limit:
+        # Of a message that is aiohttp's, only an exchange has asked for no more than so much.
+        if self._have > self._limit and (self.state != INGRESS_SLOW or self.exchange is not None):
             self._body_failed(BODY_TOO_LARGE)
             return
         self.front.limits.body_stall.arm(self)
-        if self.state == INGRESS_PIPE:
+        if self.state == INGRESS_SLOW:
+            self.fallback.data_received(data if not self.head.chunked else b"%x\r\n%b\r\n" % (size, data))
+        elif self.state == INGRESS_PIPE:
             if self.exchange.upstream is not None:
                 self.exchange.upstream.body_piece(data)
         elif self.exchange.sink is not None:
@@ -449,6 +446,10 @@ cdef class Ingress(Receiving):
 
     cdef void _refused_slow(self) except *:
         """The body of a message that aiohttp has is not in the chunked coding."""
+        if self._lent and not self._answer_done:                 # its exchange has answered: that is on its way
+            self.state = INGRESS_UNREAD
+            self._keep = False
+            return
         fallback, self.fallback = self.fallback, None
         if self._answer_done:
             self.front.counts.refused += 1
@@ -540,7 +541,7 @@ cdef class Ingress(Receiving):
         self.state = INGRESS_CLOSED
         self.closed = True
         self.exchange = None
-        self._body = None
+        self._forget_body()
         self._rest = None
         self._out = None
         self._more = None

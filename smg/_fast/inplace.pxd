@@ -11,5 +11,6 @@ cdef class Receiving(Answering):
     cdef void _receive_in_place(self) except *
     cdef void _received_in_place(self, Py_ssize_t size) except *
     cdef void _give_up_in_place(self) except *
+    cdef void _forget_body(self) except *
     cdef void _leave_receiver(self) except *
     cdef void _body_arrived(self, bytes body) except *

@@ -6,11 +6,14 @@ from libc.string cimport memcpy
 
 from smg._fast.front cimport Answering
 
+from smg._fast.freeing import free_texts
+
 cdef extern from "Python.h":
     int PyBUF_WRITE
 
 cdef enum:
     _MOST = 1 << 15        # of one read; the loop does up to 32 of them in one turn
+    _FREED_APART = 1 << 22
 
 
 cdef class Receiving(Answering):
@@ -46,8 +49,19 @@ cdef class Receiving(Answering):
     cdef void _give_up_in_place(self) except *:
         """If a body is being received, nobody wants it any more."""
         if self._body is not None:
-            self._body = None
+            self._forget_body()
             self._leave_receiver()
+
+    cdef void _forget_body(self) except *:
+        """What has come of it is freed in a thread when it is much."""
+        cdef list texts = [self._body]
+        self._body = None
+        if texts[0] is None or self._have < _FREED_APART:
+            return
+        try:
+            self.front.limits.loop.run_in_executor(None, free_texts, texts)
+        except RuntimeError:
+            pass                                                 # the loop is at its end
 
     cdef void _leave_receiver(self) except *:
         self.transport.pause_reading()

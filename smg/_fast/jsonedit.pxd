@@ -24,6 +24,7 @@ cdef class Edits:
     cdef int add(self, Py_ssize_t start, Py_ssize_t end, const char* data, Py_ssize_t size) noexcept nogil
     cdef void keep(self, bytes data) except *
     cdef int _grow(self) noexcept nogil
+    cdef int _make_room(self) except -1
 
 
 cdef inline void free_memory(void* memory, Py_ssize_t size) noexcept:

@@ -77,6 +77,17 @@ cdef class Edits:
         self._list = grown
         return 0
 
+    cdef int _make_room(self) except -1:
+        """Grow for one more edit, without the interpreter when that takes long."""
+        cdef int ended
+        if self._count < self._room or self._count <= LARGE // <Py_ssize_t>sizeof(Cut):
+            return 0
+        with nogil:
+            ended = self._grow()
+        if ended < 0:
+            raise MemoryError
+        return 0
+
     cdef int add(self, Py_ssize_t start, Py_ssize_t end, const char* data, Py_ssize_t size) noexcept nogil:
         """Plan that `data` stands in the place of a span; more than SHORT bytes of it must outlive the edits.
         -1: out of memory."""
@@ -95,23 +106,18 @@ cdef class Edits:
     def put(self, Py_ssize_t start, Py_ssize_t end, bytes written not None):
         """Plan that `written` stands in the place of a span."""
         cdef Py_ssize_t size = PyBytes_GET_SIZE(written)
-        cdef int ended = 0
-        if self._count == self._room and self._count > LARGE // <Py_ssize_t>sizeof(Cut):
-            with nogil:
-                ended = self._grow()
+        self._make_room()
         self.keep(written)
-        if ended < 0 or self.add(start, end, PyBytes_AS_STRING(written), size) < 0:
+        if self.add(start, end, PyBytes_AS_STRING(written), size) < 0:
             raise MemoryError
 
     def repeat(self, Py_ssize_t place, Py_ssize_t start, Py_ssize_t end):
         """Plan that a span of the text stands once more at another place."""
         cdef const char* source = PyBytes_AS_STRING(self.text) + start
-        cdef int ended
         if not 0 <= start <= end <= PyBytes_GET_SIZE(self.text):
             raise ValueError("outside of the text")
-        with nogil:
-            ended = self.add(place, place, source, end - start)
-        if ended < 0:
+        self._make_room()
+        if self.add(place, place, source, end - start) < 0:
             raise MemoryError
 
     def apply(self):

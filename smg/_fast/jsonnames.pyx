@@ -1,6 +1,6 @@
 """The names that a text gives, such as those of its tools: which came before, and which were crossed off."""
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawRealloc
 from libc.stdint cimport uint32_t
 from libc.string cimport memcmp
@@ -8,11 +8,28 @@ from libc.string cimport memcmp
 from smg._fast.jsonedit cimport free_memory
 from smg._fast.jsonspan cimport text_of
 
+cdef enum:
+    _HASHED = 1 << 16      # bytes of a name in one step
+
+
 cdef struct Entry:
     Py_hash_t hash
     Py_ssize_t start
     Py_ssize_t end
     bint crossed
+
+
+cdef Py_hash_t _hash_of(bytes name) except? -1:
+    """Of a long name in steps, between which the interpreter is let go."""
+    cdef Py_ssize_t at
+    cdef object hashed = 0
+    if PyBytes_GET_SIZE(name) <= _HASHED:
+        return hash(name)
+    for at in range(0, PyBytes_GET_SIZE(name), _HASHED):
+        hashed = hash((hashed, name[at:at + _HASHED]))
+        with nogil:
+            pass
+    return hashed
 
 
 @cython.final
@@ -41,7 +58,7 @@ cdef class Names:
     def add(self, Py_ssize_t start, Py_ssize_t end):
         """Add a name; False when it is there."""
         cdef bytes name = text_of(self._text, start, end)
-        cdef Py_hash_t hashed = hash(name)
+        cdef Py_hash_t hashed = _hash_of(name)
         cdef Py_ssize_t place = self._find(name, hashed, start, end)
         cdef Entry* one
         cdef int ended
@@ -60,12 +77,12 @@ cdef class Names:
 
     def __contains__(self, bytes name not None):
         """Is there that name, as UTF-8?"""
-        return self._table[self._find(name, hash(name), 0, 0)] != 0
+        return self._table[self._find(name, _hash_of(name), 0, 0)] != 0
 
     def cross_off(self, Py_ssize_t start, Py_ssize_t end):
         """Cross a name off; False when it is not there, or crossed off already."""
         cdef bytes name = text_of(self._text, start, end)
-        cdef uint32_t number = self._table[self._find(name, hash(name), start, end)]
+        cdef uint32_t number = self._table[self._find(name, _hash_of(name), start, end)]
         if not number or self._entries[number - 1].crossed:
             return False
         self._entries[number - 1].crossed = True

@@ -27,6 +27,7 @@ cdef class Members:
     cdef Py_ssize_t _last(self, const char* text, const Text* name) noexcept nogil
     cdef int _number(self, Py_ssize_t i, tuple names) except -2
     cdef Py_ssize_t _next(self, Py_ssize_t i, tuple names, bint others) except -1
+    cdef Py_ssize_t _next_of(self, Py_ssize_t i, const char* text, const Text* names, int count) noexcept nogil
     cdef int _remove(self, const char* text, Edits edits, const Text* names, int count) noexcept nogil
 
 

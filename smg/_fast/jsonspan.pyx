@@ -21,6 +21,9 @@ MAX_DEPTH = DEEPEST
 
 cdef enum:
     _MOST_NAMES = 8        # that one call takes out
+    # What is shorter is read without letting the interpreter go. Who lets it go again and again and takes it back
+    # at once keeps it: the others are woken each time, too late, and do not get to the point of insisting on it.
+    _SHORT = 1 << 14
     _MANY = 1000           # members from which the interpreter is let go while they are searched
 
 
@@ -126,7 +129,7 @@ cdef class Members:
         """Index of the next member of one of the names, from `i` on; only until `others` of any name."""
         cdef const char* text = PyBytes_AS_STRING(self.text)
         cdef Text wanted[_MOST_NAMES]
-        cdef int count = 0, j
+        cdef int count = 0
         if not others:
             return i
         for name in names:
@@ -134,15 +137,19 @@ cdef class Members:
                 raise ValueError("too many names")
             wanted[count].at, wanted[count].size = PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
             count += 1
+        if self._count - i < _MANY:
+            return self._next_of(i, text, wanted, count)
         with nogil:
-            while i < self._count:
-                for j in range(count):
-                    if self._is_named(text, i, &wanted[j]):
-                        break
-                else:
-                    i += 1
-                    continue
-                break
+            i = self._next_of(i, text, wanted, count)
+        return i
+
+    cdef Py_ssize_t _next_of(self, Py_ssize_t i, const char* text, const Text* names, int count) noexcept nogil:
+        cdef int j
+        while i < self._count:
+            for j in range(count):
+                if self._is_named(text, i, &names[j]):
+                    return i
+            i += 1
         return i
 
     def raw(self, bytes name):
@@ -296,28 +303,37 @@ cdef int _scan_object(Scan* s) noexcept nogil:
     return scan_end(s)
 
 
+cdef int _says_object(const char* at, Py_ssize_t size) noexcept nogil:
+    """1 or 0; -1: out of memory."""
+    cdef Scan s
+    cdef int ended
+    cdef char* room = <char*>PyMem_RawMalloc(size + 1)
+    if room == NULL:
+        return -1
+    size = _resolve(at, size, room)
+    room[size] = 0
+    s.text = s.at = room
+    s.end = room + size
+    ended = _scan_object(&s)
+    PyMem_RawFree(room)
+    return ended == 0
+
+
 def says_object(bytes text not None, Py_ssize_t start, Py_ssize_t end):
     """Is what the JSON string at a span says a JSON object itself?"""
-    cdef Scan s
     cdef const char* at
-    cdef char* room
-    cdef Py_ssize_t size
-    cdef int ended = -1
+    cdef int said
     if not 0 <= start <= end - 2 or end > PyBytes_GET_SIZE(text):
         raise ValueError("outside of the text")
     at = PyBytes_AS_STRING(text) + start + 1
-    with nogil:
-        room = <char*>PyMem_RawMalloc(end - start)
-        if room != NULL:
-            size = _resolve(at, end - start - 2, room)
-            room[size] = 0
-            s.text = s.at = room
-            s.end = room + size
-            ended = _scan_object(&s)
-            PyMem_RawFree(room)
-    if room == NULL:
+    if end - start <= _SHORT:
+        said = _says_object(at, end - start - 2)
+    else:
+        with nogil:
+            said = _says_object(at, end - start - 2)
+    if said < 0:
         raise MemoryError
-    return ended == 0
+    return said == 1
 
 
 def unescape(bytes quoted not None):
@@ -384,11 +400,34 @@ def members_at(bytes text, Py_ssize_t start):
     s.at = s.text + start
     s.end = s.text + len(text)
     found.text = text
-    with nogil:
-        ended = _scan_members(&s, found, 0)
+    if len(text) - start > _SHORT:
+        s.end = s.at + _SHORT
+    ended = _scan_members(&s, found, 0)
+    if ended < 0 and len(text) - start > _SHORT:
+        s.at, s.end = s.text + start, s.text + len(text)
+        found._count = 0
+        with nogil:
+            ended = _scan_members(&s, found, 0)
     if ended < 0:
         raise JsonError(s.problem.decode(), s.at - s.text)
     return found
+
+
+cdef int _scan_element(Scan* s) noexcept:
+    """Over an element of an array."""
+    cdef const char* begin = s.at
+    cdef const char* end = s.end
+    cdef int ended
+    if end - begin > _SHORT:
+        s.end = begin + _SHORT
+        ended = scan_value(s, 1)
+        if ended == 0 and s.at < s.end:                         # a number may seem to end there
+            s.end = end
+            return 0
+        s.at, s.end = begin, end
+    with nogil:
+        ended = scan_value(s, 1)
+    return ended
 
 
 def elements(bytes text, Py_ssize_t start):
@@ -402,8 +441,7 @@ def elements(bytes text, Py_ssize_t start):
     more = scan_open(&s)
     while more > 0:
         begin = s.at - s.text
-        with nogil:
-            more = scan_value(&s, 1)
+        more = _scan_element(&s)
         if more == 0:
             yield begin, s.at - s.text
             more = scan_next(&s, 91)

@@ -28,8 +28,6 @@ cdef class WebReply(Reply):
     cdef Exchange exchange         # None when it has answered, or its client has left
     cdef object _told              # is called when the client has taken the answer
     cdef list _pieces              # of the body
-    cdef long long _have
-    cdef long long _limit
 
     def __init__(self, Ingress ingress, carrier):
         self.ingress = ingress
@@ -76,7 +74,7 @@ cdef class WebReply(Reply):
 
     cdef void _read(self, Exchange x, long long limit) except *:
         cdef Ingress ingress = self.ingress
-        self._limit = limit
+        ingress._limit = limit
         if ingress.head.content_length > limit:
             ingress._body_failed(BODY_TOO_LARGE)
         elif ingress._body_done:
@@ -91,10 +89,7 @@ cdef class WebReply(Reply):
         cdef Exchange x = self.exchange
         if x is None or x.received != BODY_COMING:
             return
-        self._have += PyBytes_GET_SIZE(data)
-        if self._have > self._limit:
-            self.ingress._body_failed(BODY_TOO_LARGE)
-        elif x.piped:
+        if x.piped:
             if x.upstream is not None:
                 x.upstream.body_piece(data)
         elif x.sink is not None:

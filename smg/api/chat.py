@@ -65,11 +65,10 @@ def _rule_problems(draft: Draft, profile: Profile) -> Iterator[str]:
     if (problem := rules.min_tokens_problem(draft, most, "max_tokens/max_completion_tokens")) is not None:
         yield problem
     yield from _output_problems(draft)
-    written = draft.written("tool_choice")
-    if written is not None:
+    if draft.has("tool_choice"):
         names = tool_names(draft, profile)
         first = list(islice(names, 1))
-        choice = read_choice(written)
+        choice = read_choice(draft.text, *draft.span("tool_choice"))
         if (problem := choice_problem(choice, draft.text, bool(first), chain(first, names))) is not None:
             yield problem
     if (problem := rules.logit_bias_problem(draft)) is not None:

@@ -61,9 +61,13 @@ class Draft:
 
     def start(self, field: str) -> int:
         """Where the value of a field that is there begins."""
+        return self.span(field)[0]
+
+    def span(self, field: str) -> tuple[int, int]:
+        """Where the value of a field that is there stands."""
         place = self.found.place(self.contract.slots[field])
         assert place is not None
-        return place[2]
+        return place[2], place[3]
 
     def inside(self, field: str) -> Members | None:
         """The members of a field that is an object; None when it is absent or null."""

@@ -83,32 +83,55 @@ class AllowedTools(msgspec.Struct, tag_field="type", tag="allowed_tools"):
 ToolChoice = Literal["none", "auto", "required"] | NamedChoice | AllowedTools
 
 
+LONGEST = 64 * 1024
+"""Bytes of a name as written. No tool is looked for under a longer one: it is cut, and so not found."""
+
+_LONGEST_SHOWN = 64
+
+
 class Allowed:
     """A choice of some tools, which are read one after the other: there may be very many."""
 
-    def __init__(self, written: bytes, found: Members) -> None:
-        self.mode: str = msgspec.json.decode(found.raw(b"mode") or b"")
-        self._written = written
+    def __init__(self, text: bytes, found: Members) -> None:
+        self.mode: str = _text_in(found, b"mode")
+        self._text = text
         self._start = (found.span(b"tools") or (0, 0))[0]
 
     def __iter__(self) -> Iterator[Reference]:
-        for start, end in elements(self._written, self._start):
-            yield _reference.decode(self._written[start:end])
+        for start, end in elements(self._text, self._start):
+            if end - start <= LONGEST:
+                yield _reference.decode(self._text[start:end])
+            else:
+                found = members_at(self._text, start)
+                texts = {one: _text_in(found, one.encode()) for one in _TEXTS if one.encode() in found}
+                yield _reference.decode(msgspec.json.encode(texts))
 
 
 Choice = str | NamedChoice | Allowed
 
+_TEXTS = ("type", "name", "server_label")
 _reference: msgspec.json.Decoder[Reference] = msgspec.json.Decoder(Reference)
 _simple: msgspec.json.Decoder[str | NamedChoice] = msgspec.json.Decoder(str | NamedChoice)
 
 
-def read_choice(written: bytes) -> Choice:
-    """A choice that has been checked."""
-    if written.startswith(b"{"):
-        found = members_at(written, 0)
-        if msgspec.json.decode(found.raw(b"type") or b"") == "allowed_tools":
-            return Allowed(written, found)
-    return _simple.decode(written)
+def read_choice(text: bytes, start: int, end: int) -> Choice:
+    """A choice that has been checked, at a span of a text."""
+    if text[start] == ord("{"):
+        found = members_at(text, start)
+        if _text_in(found, b"type") == "allowed_tools":
+            return Allowed(text, found)
+        if end - start > LONGEST:
+            function = members_at(text, (found.span(b"function") or (0, 0))[0])
+            return NamedChoice(ChosenName(_text_in(function, b"name")))
+    return _simple.decode(text[start:end])
+
+
+def _text_in(found: Members, name: bytes) -> str:
+    """A member that is a string, cut when it is long; empty when it is null."""
+    start, end = found.span(name) or (0, 0)
+    if end - start > LONGEST:
+        return found.text[start + 1 : start + _LONGEST_SHOWN].decode(errors="replace") + "…"
+    return msgspec.json.decode(found.text[start:end]) or ""
 
 
 def is_forced(choice: Choice) -> bool:

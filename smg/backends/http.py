@@ -26,7 +26,8 @@ Body = bytes | Form | None
 
 
 class HttpBackend:
-    """`connect_s` bounds the making of a connection, `timeout_s` a whole attempt; seconds."""
+    """`connect_s` bounds the making of a connection (None: as `timeout_s`), `timeout_s` a whole attempt;
+    seconds. What the worker has of its own goes before them."""
 
     def __init__(
         self,
@@ -34,7 +35,7 @@ class HttpBackend:
         limits: Limits,
         counts: Counts,
         tls: ssl.SSLContext | None,
-        connect_s: float,
+        connect_s: float | None,
         timeout_s: float,
     ) -> None:
         self._worker = worker
@@ -45,8 +46,8 @@ class HttpBackend:
         self.dialer = Dialer(worker.target, self._leave_connections)
         self._limit = limits.max_payload_bytes
         self._tls = tls if worker.target.tls else None
-        self._connect_s = connect_s
-        self._timeout_s = timeout_s
+        self._general = connect_s, timeout_s
+        self.tune()
         self._heads: dict[bytes, bytes] = {}
         self._routed_line = b"x-smg-routed-worker-id: " + worker.url.encode() + b"\r\n"
 
@@ -90,6 +91,13 @@ class HttpBackend:
         await x.send(egress, head, _sendable(body))
         return self._judge(x, lease)
 
+    def tune(self) -> None:
+        """Take over what the worker has of its own now."""
+        own, (connect_s, timeout_s) = self._worker.connections, self._general
+        self._timeout_s = own.request_s or timeout_s
+        self._connect_s = own.connect_s or connect_s or self._timeout_s
+        self._pool.tune(own.max_idle, own.request_s, own.idle_s)
+
     @property
     def heard_at(self) -> float:
         """When a byte of an answer came last, by the monotonic clock."""
@@ -103,6 +111,7 @@ class HttpBackend:
         """They lead to where the worker is no more: those in use are closed when they become idle."""
         self._pool.close()
         self._pool = Pool(self._limits, self._counts)
+        self.tune()
 
     def _judge(self, x: Exchange, lease: Any) -> bool:
         outcome = x.outcome
@@ -113,6 +122,8 @@ class HttpBackend:
             return True
         if outcome in (fast.BODY_FAILED, fast.WITHDRAWN):
             x.routed_line = b""
+            if x.received == fast.BODY_LATE and outcome == fast.BODY_FAILED:
+                raise errors.request_body_timeout(self._timeout_s)
             return False
         if outcome == fast.TOO_LARGE:
             raise errors.upstream_response_too_large(self._limit)

@@ -12,8 +12,8 @@ import functools
 import logging
 import secrets
 import uuid
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,8 +23,9 @@ from smg._fast.exchange import Exchange
 from smg._fast.head import ResponseHead
 from smg._fast.side import Side
 from smg.api import legs
-from smg.api.call import LARGE_BODY, Call
+from smg.api.call import Call
 from smg.backends.http import HttpBackend
+from smg.backends.off_loop import free_apart, off_loop
 from smg.errors import GatewayError
 from smg.workers.worker import Worker
 
@@ -32,7 +33,6 @@ VLLM = "vllm"
 NIXL, MOONCAKE = "NixlConnector", "MooncakeConnector"
 
 log = logging.getLogger("smg.backends")
-T = TypeVar("T")
 
 
 class PairedLease(Protocol):
@@ -59,8 +59,11 @@ class PairBackend:
         x.routed_line = b""
         x.gather = False
         if self._worker.runtime == VLLM:
-            return self._in_turn(x, call, lease)
+            return self._one_by_one(x, call, lease)
         return self._together(x, call, lease)
+
+    def tune(self) -> None:
+        self._http.tune()
 
     def close(self) -> None:
         self._http.close()
@@ -71,17 +74,18 @@ class PairBackend:
         endpoint, sent = call.surface.endpoint, _body(call)
         prefill: Worker = lease.prefill.worker
         host, port = prefill.target.host, prefill.handover.bootstrap_port
-        body = await _off_loop(sent, functools.partial(legs.bootstrapped, endpoint, sent, host, port, _room))
-        merges = await _off_loop(sent, functools.partial(legs.wants_input_logprobs, endpoint, sent))
+        edit = functools.partial(legs.bootstrapped, endpoint, sent, host, port, _room)
+        made = [await off_loop(len(sent), edit)]
+        merges = await off_loop(len(sent), functools.partial(legs.wants_input_logprobs, endpoint, sent))
         side = Side(x, merges)
         if merges:
             side.edit(lambda events: legs.merge_into_events(side.exchange.answer_body or b"", events))
         side.exchange.trace = x.trace
         # A prefill worker that refuses is what the client shall hear of, however early the other one speaks.
         side.hold()
-        side.run(_prefill(side, lease, body))
+        side.run(_prefill(side, lease, made[0]))
         try:
-            await self._decode(x, lease, body, side)
+            await self._decode(x, lease, made[0], side)
             if not side.is_over:
                 await side.wait()
             _raise_unless_started(x, side)
@@ -90,6 +94,7 @@ class PairBackend:
             return x.outcome == fast.RELAYED
         finally:
             side.drop()
+            free_apart(made)
 
     async def _decode(self, x: Exchange, lease: PairedLease, body: bytes, side: Side) -> None:
         """Get the decode worker's answer, as long as the prefill worker has not failed."""
@@ -101,23 +106,32 @@ class PairBackend:
             if x.client_left or x.interrupted or side.error is None:
                 raise
         if side.error is None:
-            _check(x, "decode")
+            _check(x, "decode", self._worker)
 
     # ---- vLLM
 
-    async def _in_turn(self, x: Exchange, call: Call, lease: PairedLease) -> bool:
-        endpoint = call.surface.endpoint
-        body = await _off_loop(_body(call), lambda: legs.as_sent(endpoint, _body(call), x.body))
-        if await _off_loop(body, lambda: legs.is_forked(endpoint, body)):
+    async def _one_by_one(self, x: Exchange, call: Call, lease: PairedLease) -> bool:
+        made: list[bytes] = []
+        try:
+            return await self._in_turn(x, call, lease, made)
+        finally:
+            free_apart(made)
+
+    async def _in_turn(self, x: Exchange, call: Call, lease: PairedLease, made: list[bytes]) -> bool:
+        """`made` gets the bodies that are sent."""
+        endpoint, size = call.surface.endpoint, len(_body(call))
+        made.append(await off_loop(size, functools.partial(legs.as_sent, endpoint, _body(call), x.body)))
+        if await off_loop(size, functools.partial(legs.is_forked, endpoint, made[0])):
             lease.end_prefill()
         else:
             prefill: Worker = lease.prefill.worker
             transfer_id = f"xfer-{uuid.uuid4()}"
             params = _prefill_params(prefill, transfer_id)
-            first = await _off_loop(body, lambda: legs.prefill_only(endpoint, body, params))
+            edit = functools.partial(legs.prefill_only, endpoint, made[0], params)
+            made.append(await off_loop(size, edit))
             side = Side(x, True)
             side.exchange.trace = x.trace
-            side.run(_prefill(side, lease, first))
+            side.run(_prefill(side, lease, made[1]))
             try:
                 if not side.is_over:
                     await side.wait()
@@ -125,9 +139,9 @@ class PairBackend:
             finally:
                 side.drop()
             handed = _decode_params(prefill, transfer_id, side.exchange.answer_body)
-            body = await _off_loop(body, functools.partial(legs.with_params, body, handed))
-        await self._http.ask(x, lease, x.head.path, body, len(body))
-        _check(x, "decode")
+            made.append(await off_loop(size, functools.partial(legs.with_params, made[0], handed)))
+        await self._http.ask(x, lease, x.head.path, made[-1], len(made[-1]))
+        _check(x, "decode", self._worker)
         return x.outcome == fast.RELAYED
 
 
@@ -137,7 +151,7 @@ async def _prefill(side: Side, lease: PairedLease, body: bytes) -> None:
     x.on_first_event = prefill.on_first_event
     try:
         await prefill.worker.backend.ask(x, prefill, x.head.path, body, len(body))
-        _check(x, "prefill")
+        _check(x, "prefill", prefill.worker)
     except GatewayError as error:
         # Its traceback would lead to this frame, which holds the side: a cycle.
         side.error = error.with_traceback(None)
@@ -150,12 +164,12 @@ async def _prefill(side: Side, lease: PairedLease, body: bytes) -> None:
         side.finish()
 
 
-def _check(x: Exchange, leg: str) -> None:
+def _check(x: Exchange, leg: str, worker: Worker) -> None:
     """Raise what the client is told of a worker that refused."""
     head, answer = x.answer_head, x.answer_body
     if x.outcome == fast.ANSWERED and head is not None:
         if head.status >= 400 or (leg == "prefill" and head.status >= 300):
-            raise errors.leg_failed(leg, head.status, answer or b"", _retry_after(head))
+            raise errors.leg_failed(leg, head.status, answer or b"", _retry_after(head), worker.retryable)
     elif leg == "prefill":
         if x.outcome == fast.RELAYED and x.status >= 300:
             raise errors.leg_failed(leg, x.status, b"")
@@ -222,10 +236,3 @@ def _room() -> int:
 def _body(call: Call) -> bytes:
     assert call.body is not None
     return call.body
-
-
-async def _off_loop(body: bytes, edit: Callable[[], T]) -> T:
-    """The result of an edit, made in a thread when the body is so large that the loop would wait for it."""
-    if len(body) <= LARGE_BODY:
-        return edit()
-    return await asyncio.get_running_loop().run_in_executor(None, edit)

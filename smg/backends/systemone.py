@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Protocol
 
 from smg import errors
 from smg._fast import exchange as fast
 from smg._fast.exchange import Exchange
-from smg.api.decisions import Decisions
+from smg.api.decisions import LARGE_DECISIONS, Decisions
 from smg.api.decisions_systemone import PATH, InvalidReply, own_error_text, request_body, response_body
+from smg.backends.off_loop import free_apart, off_loop
 
 RUNTIME = "sglang"
 
@@ -28,9 +30,14 @@ class Ask(Protocol):
 
 async def forward(x: Exchange, call: Decisions, lease: Any, ask: Ask) -> bool:
     """As `Backend.forward`. Raises 400 before the worker is asked, and 502 for a reply that is no answer."""
-    body = request_body(call)
+    assert call.body is not None
+    size = len(call.body)
+    made = [await off_loop(size, partial(request_body, call), LARGE_DECISIONS)]
     x.gather = True
-    relayed = await ask(x, lease, PATH, body, len(body))
+    try:
+        relayed = await ask(x, lease, PATH, made[0], len(made[0]))
+    finally:
+        free_apart(made)
     head, reply = x.answer_head, x.answer_body
     if x.outcome != fast.ANSWERED or head is None or reply is None:
         return relayed
@@ -38,10 +45,10 @@ async def forward(x: Exchange, call: Decisions, lease: Any, ask: Ask) -> bool:
         problem = own_error_text(reply)
         if problem is not None:
             kept = tuple(_split(line) for line in _kept_lines(head.lines))
-            raise errors.upstream_decisions_error(head.status, problem, kept)
+            raise errors.upstream_decisions_error(head.status, problem, kept, lease.worker.retryable)
     elif 200 <= head.status < 300:
         try:
-            answer = response_body(call, reply)
+            answer = await off_loop(size + len(reply), partial(response_body, call, reply), LARGE_DECISIONS)
         except InvalidReply as problem:
             lease.answered(_BAD_GATEWAY)
             raise errors.invalid_decisions_response(str(problem)) from None

@@ -7,6 +7,7 @@ its own. An error that a worker answered is relayed and never becomes a `Gateway
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 
 import msgspec
 
@@ -93,8 +94,13 @@ ELSEWHERE = frozenset({500})
 """Statuses that are tried again: on any worker, or only on one that was not tried."""
 
 
-def retry_of_status(status: int) -> Retry:
-    """May a request be tried again after a worker answered `status`?"""
+def retry_of_status(status: int, own: Collection[int] | None = None) -> Retry:
+    """May a request be tried again after a worker answered `status`? `own`: the statuses of which that
+    worker's specification says so, in place of the usual ones."""
+    if own is not None:
+        if status not in own:
+            return Retry.NO
+        return Retry.OTHER_WORKER if status in ELSEWHERE else Retry.YES
     if status in RETRYABLE:
         return Retry.YES
     return Retry.OTHER_WORKER if status in ELSEWHERE else Retry.NO

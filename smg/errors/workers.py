@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from smg.errors.error import GatewayError, Retry, Shape, Source, retry_of_status
 
@@ -35,14 +35,19 @@ def no_compatible_pd_pair(model: str) -> GatewayError:
 
 
 def leg_failed(
-    leg: str, status: int, answer: bytes, headers: tuple[tuple[str, str], ...] = ()
+    leg: str,
+    status: int,
+    answer: bytes,
+    headers: tuple[tuple[str, str], ...] = (),
+    retryable: Collection[int] | None = None,
 ) -> GatewayError:
-    """A worker of a prefill/decode pair answered `status`; `leg` is `prefill` or `decode`."""
+    """A worker of a prefill/decode pair answered `status`; `leg` is `prefill` or `decode`. `retryable`: as
+    `own` of `retry_of_status`."""
     message = answer[:_SHOWN_BYTES].decode("utf-8", "replace")
     if leg == "prefill":
         message = f"The prefill worker answered {status}: {message}"
     told = status if status >= 400 else 502
-    retry = retry_of_status(status)
+    retry = retry_of_status(status, retryable)
     code = f"{leg}_{_LEG_CODES.get(status, 'error')}"
     return GatewayError(told, code, message, source=Source.WORKER, retry=retry, headers=headers)
 
@@ -118,26 +123,30 @@ def invalid_decisions_response(message: str) -> GatewayError:
 
 
 def upstream_decisions_error(
-    status: int, message: str, headers: tuple[tuple[str, str], ...] = ()
+    status: int,
+    message: str,
+    headers: tuple[tuple[str, str], ...] = (),
+    retryable: Collection[int] | None = None,
 ) -> GatewayError:
-    """A worker's error whose body is not of OpenAI's shape; `headers` are the worker's."""
+    """A worker's error whose body is not of OpenAI's shape; `headers` are the worker's. `retryable`: as `own`
+    of `retry_of_status`."""
     return GatewayError(
         status,
         _DECISIONS,
         message,
         source=Source.WORKER,
-        retry=retry_of_status(status),
+        retry=retry_of_status(status, retryable),
         headers=headers,
     )
 
 
-def realtime_refused(status: int) -> GatewayError:
-    """A worker answered the upgrade with something else; its refusals of the client are passed on."""
+def realtime_refused(status: int, retryable: Collection[int] | None = None) -> GatewayError:
+    """A worker answered the upgrade with something else; its refusals of the client are passed on.
+    `retryable`: as `own` of `retry_of_status`."""
     told = status if 400 <= status < 500 else 502
     message = f"The worker refused the realtime session with status {status}"
-    return GatewayError(
-        told, "realtime_refused", message, source=Source.WORKER, retry=retry_of_status(status)
-    )
+    retry = retry_of_status(status, retryable)
+    return GatewayError(told, "realtime_refused", message, source=Source.WORKER, retry=retry)
 
 
 def no_engine_metrics() -> GatewayError:

@@ -13,12 +13,15 @@ from smg.admission.identity import Identity
 from smg.api import decisions, realtime
 from smg.api.audio import FormReader, Transcription
 from smg.api.call import LARGE_BODY, Call, decode, is_json_type
+from smg.api.decisions import LARGE_DECISIONS
 from smg.api.request_id import RequestIds, is_valid
 from smg.api.surfaces import Surface
+from smg.backends.off_loop import FREED_APART, free_apart
 from smg.telemetry import logs
 
 # Who reads the JSON of a surface, if not `decode`.
-DECODERS: dict[str, Callable[[Surface, bytes, Callable[[str], str]], Call]] = {
+Decoder = Callable[[Surface, bytes, Callable[[str], str]], Call]
+DECODERS: dict[str, Decoder] = {
     "decisions": decisions.decode,
     "realtime": realtime.decode,
 }
@@ -86,7 +89,7 @@ class Admission:
             raise self.body_error(x.received)
         surface, body = x.route, x.body
         assert body is not None
-        if len(body) > LARGE_BODY:
+        if len(body) > (LARGE_DECISIONS if surface.endpoint == "decisions" else LARGE_BODY):
             return None
         return self._take(x, DECODERS.get(surface.endpoint, decode)(surface, body, self._resolve))
 
@@ -95,8 +98,10 @@ class Admission:
         decoder = DECODERS.get(x.route.endpoint, decode)
         loop = asyncio.get_running_loop()
         assert x.body is not None
-        call: Call = await loop.run_in_executor(None, decoder, x.route, x.body, self._resolve)
-        return self._take(x, call)
+        found = await loop.run_in_executor(None, _decode_apart, decoder, x.route, x.body, self._resolve)
+        if isinstance(found, errors.GatewayError):
+            raise found
+        return self._take(x, found)
 
     async def read_form(self, x: Exchange) -> Call:
         """Receive and check a form; raises 400, 408 and 413."""
@@ -120,9 +125,11 @@ class Admission:
         return call
 
     def release(self, x: Exchange) -> None:
-        """Give up what reading the call took beyond memory: the file of a form."""
+        """Give up what reading the call took: the file of a form, the memory of a large body."""
         if isinstance(x.call, Transcription):
             x.call.form.close()
+        if x.body is not None and len(x.body) > FREED_APART:
+            free_apart(_texts_of(x))
 
     def opaque_call(self, x: Exchange) -> Call:
         """A call whose body goes to the worker unread, byte for byte."""
@@ -144,3 +151,29 @@ class Admission:
         if received == fast.BODY_MALFORMED:
             return errors.malformed_request(400, "The request body is not in the chunked coding")
         return errors.request_body_aborted()
+
+
+def _texts_of(x: Exchange) -> list[bytes]:
+    """The bodies that an exchange holds, which forgets them."""
+    texts = [x.forget_body()]
+    if x.call is not None and x.call.body is not None:
+        if x.call.body is not texts[0]:
+            texts.append(x.call.body)
+        x.call.body = None
+    return texts
+
+
+def _decode_apart(
+    decoder: Decoder, surface: Surface, body: bytes, resolve: Callable[[str], str]
+) -> Call | errors.GatewayError:
+    """In a thread: the call of a large body, and what the loop will want to know of it.
+
+    An error is given without the frames it comes from, or what they hold would be freed on the loop.
+    """
+    try:
+        call = decoder(surface, body, resolve)
+    except errors.GatewayError as error:
+        error.__context__ = None
+        return error.with_traceback(None)
+    call.look_ahead()
+    return call

@@ -52,5 +52,8 @@ class Gateway:
         )
 
     def retry_of(self, x: Exchange) -> errors.Retry:
+        """May the request be tried again after what its worker has answered?"""
         head = x.answer_head
-        return errors.retry_of_status(head.status) if head is not None else errors.Retry.NO
+        if head is None:
+            return errors.Retry.NO
+        return errors.retry_of_status(head.status, x.worker.retryable)

@@ -120,7 +120,8 @@ class Recorder:
         if x.error is not None:
             is_lost = x.error.retry is not errors.Retry.NO
         else:
-            is_lost = errors.retry_of_status(status) is not errors.Retry.NO
+            own = x.worker.retryable if x.worker is not None else None
+            is_lost = errors.retry_of_status(status, own) is not errors.Retry.NO
         if is_lost:
             self._metrics.retries_exhausted.add(labels)
 

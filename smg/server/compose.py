@@ -91,7 +91,7 @@ def registry(config: Config, limits: Limits, counts: Counts, tls: ssl.SSLContext
             limits,
             counts,
             tls,
-            connect_s=upstream.connect_timeout_secs or upstream.request_timeout_secs,
+            connect_s=upstream.connect_timeout_secs,
             timeout_s=upstream.request_timeout_secs,
         )
         return PairBackend(worker, http) if worker.worker_type == DECODE else http

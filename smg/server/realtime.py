@@ -196,10 +196,11 @@ class Realtime:
         value = self._towards(worker, authorization)
         headers = {"Authorization": value} if value is not None else {}
         try:
-            socket = await self._deps.client.open_socket(url, headers, self._connect_s, self._limit)
+            connect_s = worker.connections.connect_s or self._connect_s
+            socket = await self._deps.client.open_socket(url, headers, connect_s, self._limit)
         except SocketRefused as refused:
             lease.answered(refused.status)
-            raise errors.realtime_refused(refused.status) from None
+            raise errors.realtime_refused(refused.status, worker.retryable) from None
         except EngineError as problem:
             log.warn("no realtime session", worker=worker.url, problem=str(problem))
             lease.failed(unreachable=True)

@@ -9,7 +9,7 @@ from smg.config.specs import WorkerUrl
 from smg.telemetry import logs
 from smg.workers.breaker import Breaker, State
 from smg.workers.spec import WorkerSpec, provider_name
-from smg.workers.worker import EXTERNAL, Contact, HealthOptions, Thresholds, Worker
+from smg.workers.worker import EXTERNAL, Connections, Contact, HealthOptions, Thresholds, Worker
 
 log = logs.get(__name__)
 
@@ -65,6 +65,10 @@ class Builder:
         general = self._thresholds
         worker.thresholds = spec.overload.over(general) if spec.overload is not None else general
         worker.retries = spec.resilience.retries if spec.resilience is not None else {}
+        worker.retryable = spec.resilience.retryable if spec.resilience is not None else None
+        worker.connections = spec.http_pool.connections if spec.http_pool is not None else Connections()
+        if worker.backend is not None:
+            worker.backend.tune()
 
     def _breaker_changed(self, worker: Worker, old: State, new: State) -> None:
         log.warn("breaker changed", worker=worker.url, old=old.name.lower(), new=new.name.lower())

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from smg.workers.worker import REALTIME_LABEL, Handover, HealthOptions, ModelCard, Thresholds
+from smg.workers.worker import REALTIME_LABEL, Connections, Handover, HealthOptions, ModelCard, Thresholds
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
@@ -18,7 +18,7 @@ Priority = Annotated[int, msgspec.Meta(ge=0, le=4_294_967_295)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 Cost = Annotated[float, msgspec.Meta(gt=0)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=86_400_000)]
-StatusCode = Annotated[int, msgspec.Meta(ge=100, le=599)]
+ErrorStatus = Annotated[int, msgspec.Meta(ge=400, le=599)]
 
 WorkerType = Literal["regular", "prefill", "decode", "encode"]
 ConnectionMode = Literal["http", "grpc", "zmq"]
@@ -73,7 +73,7 @@ class ResilienceSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     backoff_multiplier: Annotated[float, msgspec.Meta(ge=1, le=1000)] | None = None
     jitter_factor: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     disable_retry: bool | None = None
-    retryable_status_codes: tuple[StatusCode, ...] | None = None
+    retryable_status_codes: tuple[ErrorStatus, ...] | None = None
     cb_failure_threshold: Count | None = None
     cb_success_threshold: Count | None = None
     cb_timeout_secs: Seconds | None = None
@@ -93,6 +93,11 @@ class ResilienceSpec(msgspec.Struct, frozen=True, omit_defaults=True):
         }
         return {name: value for name, value in given.items() if value is not None}
 
+    @property
+    def retryable(self) -> frozenset[int] | None:
+        codes = self.retryable_status_codes
+        return frozenset(codes) if codes is not None else None
+
 
 class PoolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Deviations of one worker from the flags of connections to workers."""
@@ -101,6 +106,15 @@ class PoolSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     pool_idle_timeout_secs: Seconds | None = None
     timeout_secs: Seconds | None = None
     connect_timeout_secs: Seconds | None = None
+
+    @property
+    def connections(self) -> Connections:
+        return Connections(
+            self.pool_max_idle_per_host,
+            self.pool_idle_timeout_secs,
+            self.timeout_secs,
+            self.connect_timeout_secs,
+        )
 
 
 class OverloadSpec(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -40,6 +40,9 @@ class Backend(Protocol):
 
     async def forward(self, x: Any, call: Any, lease: Any) -> bool: ...
 
+    def tune(self) -> None:
+        """The worker's `connections` may have changed."""
+
     def close(self) -> None: ...
 
 
@@ -91,6 +94,16 @@ class Thresholds(msgspec.Struct, frozen=True):
     token_usage: float | None = None
 
 
+class Connections(msgspec.Struct, frozen=True):
+    """What a worker has of its own of the options of connections to workers; None: nothing. Seconds;
+    `max_idle` connections are kept unused, and each for `idle_s`; `request_s`: a whole request."""
+
+    max_idle: int | None = None
+    idle_s: float | None = None
+    request_s: float | None = None
+    connect_s: float | None = None
+
+
 class Rank(msgspec.Struct, frozen=True):
     """One of the `size` data-parallel ranks behind one address, from 0."""
 
@@ -120,6 +133,7 @@ class Worker:
         "breaker",
         "cards",
         "connection_mode",
+        "connections",
         "contact",
         "cost",
         "done_at",
@@ -139,6 +153,7 @@ class Worker:
         "report",
         "report_number",
         "retries",
+        "retryable",
         "runtime",
         "sent_since_report",
         "status",
@@ -186,6 +201,9 @@ class Worker:
         self.thresholds = Thresholds()
         # What it has of its own in place of the options of retries, by their names.
         self.retries: Mapping[str, float] = {}
+        # The statuses it answers that are tried again, in place of the usual ones.
+        self.retryable: Set[int] | None = None
+        self.connections = Connections()
         self.report: LoadReport | None = None
         self.report_number = 0
         self.sent_since_report = 0

@@ -35,6 +35,9 @@ class FakeBackend:
     async def forward(self, x: Any, call: Any, lease: Any) -> bool:
         return True
 
+    def tune(self) -> None:
+        pass
+
     def close(self) -> None:
         self.closed = True
 

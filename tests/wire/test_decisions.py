@@ -119,6 +119,14 @@ async def test_another_error_is_wrapped(gateway: Start) -> None:
     assert len(worker.requests) == 1
 
 
+async def test_a_wrapped_error_that_the_worker_has_tried_again(gateway: Start) -> None:
+    worker = ScriptedWorker(answers({"detail": "gone mad"}, "529 Overloaded"))
+    live = await gateway(worker, retry_max_retries=2)
+    live.worker(worker).retryable = {529}
+    assert (await live.ask(decisions())).status == 529
+    assert len(worker.requests) == 2
+
+
 async def test_a_wrapped_error_is_tried_again_like_any(gateway: Start) -> None:
     bad, good = ScriptedWorker(answers(b"busy", "503 Service Unavailable")), ScriptedWorker(answers())
     live = await gateway(bad, good, policy="round_robin")

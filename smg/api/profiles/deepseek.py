@@ -38,8 +38,8 @@ class DeepSeekV4(Profile):
             yield "thinking.type must be enabled or disabled for DeepSeek V4"
         if not all(self._is_known(level) for level in (effort.outer, effort.thinking)):
             yield self.effort_rule
-        choice = draft.written("tool_choice")
-        if choice is not None and is_forced(read_choice(choice)) and _is_thinking(variables, effort):
+        choice = read_choice(draft.text, *draft.span("tool_choice")) if draft.has("tool_choice") else "none"
+        if is_forced(choice) and _is_thinking(variables, effort):
             yield "DeepSeek V4 requires thinking to be disabled for forced tool choice"
 
     def rewrite(self, draft: Draft) -> None:

@@ -101,6 +101,9 @@ def test_backend_is_attached_once() -> None:
         async def forward(self, x: Any, call: Any, lease: Any) -> bool:
             return True
 
+        def tune(self) -> None:
+            pass
+
         def close(self) -> None:
             pass
 
@@ -184,6 +187,9 @@ class Closing:
 
     async def forward(self, x: Any, call: Any, lease: Any) -> bool:
         return True
+
+    def tune(self) -> None:
+        pass
 
     def close(self) -> None:
         self.closed = True

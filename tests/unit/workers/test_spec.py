@@ -7,13 +7,14 @@ from smg.config.model import Retry
 from smg.workers.spec import (
     HealthSpec,
     OverloadSpec,
+    PoolSpec,
     ResilienceSpec,
     WorkerSpec,
     is_header_value,
     provider_name,
     provider_of_model,
 )
-from smg.workers.worker import HealthOptions, Thresholds
+from smg.workers.worker import Connections, HealthOptions, Thresholds
 
 
 def test_unknown_members_are_ignored() -> None:
@@ -42,7 +43,12 @@ def test_unknown_members_are_ignored() -> None:
         b'{"url": "u", "http_pool": []}',
         b'{"url": "u", "resilience": {"max_retries": 0}}',
         b'{"url": "u", "resilience": {"backoff_multiplier": 0.5}}',
-        b'{"url": "u", "resilience": {"retryable_status_codes": [99]}}',
+        b'{"url": "u", "http_pool": {"pool_max_idle_per_host": -1}}',
+        b'{"url": "u", "http_pool": {"pool_idle_timeout_secs": 0}}',
+        b'{"url": "u", "http_pool": {"timeout_secs": 0}}',
+        b'{"url": "u", "http_pool": {"connect_timeout_secs": 86401}}',
+        b'{"url": "u", "resilience": {"retryable_status_codes": [399]}}',
+        b'{"url": "u", "resilience": {"retryable_status_codes": [600]}}',
         b'{"url": "u", "labels": {"a": 1}}',
         b'{"url": "u", "models": [{}]}',
         b'{"url": "u", "health": {"timeout_secs": 0}}',
@@ -127,3 +133,16 @@ def test_retries_of_a_worker_have_the_names_of_their_flags() -> None:
     given = msgspec.json.decode(body, type=ResilienceSpec)
     assert given.retries == {"retry_max_retries": 2, "retry_jitter_factor": 0, "disable_retries": False}
     assert set(ResilienceSpec(2, 3, 4, 5.0, 0.5, True).retries) == set(Retry.__struct_fields__)
+
+
+def test_connections_of_a_worker() -> None:
+    body = b'{"pool_max_idle_per_host": 0, "timeout_secs": 5, "connect_timeout_secs": 0.5}'
+    given = msgspec.json.decode(body, type=PoolSpec)
+    assert given.connections == Connections(max_idle=0, request_s=5, connect_s=0.5)
+    assert PoolSpec(pool_idle_timeout_secs=2).connections == Connections(idle_s=2)
+
+
+def test_statuses_that_are_tried_again() -> None:
+    assert ResilienceSpec().retryable is None
+    assert ResilienceSpec(retryable_status_codes=()).retryable == frozenset()
+    assert ResilienceSpec(retryable_status_codes=(500, 418, 500)).retryable == {418, 500}
