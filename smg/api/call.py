@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -47,6 +48,14 @@ class Why:
         self.terms = ""
 
 
+class Ahead(NamedTuple):
+    """What is read of a large body before the loop may ask for it."""
+
+    spans: Mapping[bytes, bytes | None]
+    rid: bytes | None
+    has_many_results: bool
+
+
 class Call:
     """The decoded, checked request. `model` is canonical, None when the request names none.
 
@@ -56,9 +65,7 @@ class Call:
     """
 
     __slots__ = (
-        "_has_many_results",
-        "_rid",
-        "_spans",
+        "_ahead",
         "body",
         "dropped",
         "model",
@@ -81,39 +88,39 @@ class Call:
         self.body = body
         self.dropped = dropped
         self.why: Why | None = None
-        self._has_many_results = False
-        self._rid: bytes | None = None
-        self._spans: dict[bytes, bytes | None] | None = None
+        self._ahead: Ahead | None = None
 
     def look_ahead(self) -> None:
         """Read once and for all what the loop may want to know of a large body."""
-        if self.body is not None:
-            self._rid = _rid_of(self.body)
-            places = PROMPTS.get(self.surface.endpoint, ())
-            spans = {member: prompt_spans(self.body, member) for member in places}
-            if self.surface.endpoint == "generate":
-                self._has_many_results = has_many_results(self.body, spans[b"text"], spans[b"input_ids"])
-            self._spans = spans
+        if self.body is None:
+            return
+        places = PROMPTS.get(self.surface.endpoint, ())
+        spans = {member: prompt_spans(self.body, member) for member in places}
+        is_generate = self.surface.endpoint == "generate"
+        many = is_generate and has_many_results(self.body, spans[b"text"], spans[b"input_ids"])
+        self._ahead = Ahead(spans, _rid_of(self.body), many)
 
     def spans(self, member: bytes) -> bytes | None:
         """Where the prompt's text stands in the body; see `prompt_spans`."""
-        if self._spans is not None:
-            return self._spans.get(member)
+        if self._ahead is not None:
+            return self._ahead.spans.get(member)
         return prompt_spans(self.body, member) if self.body is not None else None
 
     @property
     def has_many_results(self) -> bool:
         """See there; of a generate call."""
-        if self._spans is not None or self.body is None:
-            return self._has_many_results
+        if self._ahead is not None:
+            return self._ahead.has_many_results
+        if self.body is None:
+            return False
         return has_many_results(self.body, self.spans(b"text"), self.spans(b"input_ids"))
 
     @property
     def rid(self) -> bytes | None:
         """The body's `rid` as written; None when there is none."""
-        if self._spans is not None or self.body is None:
-            return self._rid
-        return _rid_of(self.body)
+        if self._ahead is not None:
+            return self._ahead.rid
+        return _rid_of(self.body) if self.body is not None else None
 
 
 def is_json_type(content_type: bytes | None) -> bool:

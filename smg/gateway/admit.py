@@ -89,7 +89,8 @@ class Admission:
             raise self.body_error(x.received)
         surface, body = x.route, x.body
         assert body is not None
-        if len(body) > (LARGE_DECISIONS if surface.endpoint == "decisions" else LARGE_BODY):
+        size = len(body)
+        if size > LARGE_DECISIONS and (size > LARGE_BODY or surface.endpoint == "decisions"):
             return None
         return self._take(x, DECODERS.get(surface.endpoint, decode)(surface, body, self._resolve))
 

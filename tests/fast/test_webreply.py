@@ -346,7 +346,15 @@ def test_what_comes_ahead_is_bounded_and_its_client_is_watched() -> None:
 
 
 @pytest.mark.parametrize(
-    "request_", [post(b"x" * 30)[:-30], post_chunked(b"x" * 9, b"y" * 3), post_chunked(b"x" * 11, end=False)]
+    "request_",
+    [
+        post(b"x" * 30)[:-30],
+        post_chunked(b"x" * 9, b"y" * 3),
+        post_chunked(b"x" * 11, end=False),
+        # What comes behind the limit is nobody's business.
+        post_chunked(b"x" * 11, end=False) + b"Z\r\n",
+        post_chunked(*[b"x"] * 20, end=False) + b"Z\r\n",
+    ],
 )
 @pytest.mark.parametrize("piped", [False, True])
 def test_bodies_that_are_too_large(request_: bytes, piped: bool) -> None:
@@ -376,6 +384,26 @@ def test_a_body_that_is_no_chunked_coding(before: bytes) -> None:
         assert spoken(client) == [(400, b"body %d" % fast.BODY_MALFORMED)]
         assert len(stage.exchanges) == stage.counts.refused == 1
         assert client.sent_eof
+        stage.assert_settled()
+
+
+@pytest.mark.parametrize(
+    "more", [b"Z\r\n", b"1\r\nb\r\nZ\r\n", b"1\r\nb\r\n0\r\n\r\n" + post(b"2"), b"1\r\nb"]
+)
+def test_what_comes_of_a_body_while_its_answer_is_on_its_way_is_not_answered(more: bytes) -> None:
+    """An exchange may answer before the body has ended, and aiohttp takes its time to write that."""
+    for pieces in splits(more):
+        stage = Lending(echo, delivers=False)
+        client = stage.client(post_chunked(b"a", end=False))
+        pass_a_moment()
+        stage.timers.fire(stage.limits.request)
+        stage.turn()
+        for piece in pieces:
+            stage.send(client, piece)
+        stage.desk.deliver()
+        assert spoken(client) == [(408, b"body %d" % fast.BODY_LATE)]
+        client.end()
+        assert client.is_closing and not armed(stage.limits)
         stage.assert_settled()
 
 

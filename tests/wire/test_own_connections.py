@@ -181,6 +181,16 @@ async def test_statuses_that_are_tried_again(
         await worker.stop()
 
 
+async def test_retries_that_end_in_vain_are_counted_by_the_workers_own_list(gateway: Start) -> None:
+    worker = ScriptedWorker(says(418))
+    gw = await gateway(worker, **LONG, retry_max_retries=2)
+    await put(gw, worker, resilience={"retryable_status_codes": [418]})
+    assert (await gw.ask(post())).status == 418
+    await gw.settled()
+    labels = '{worker_type="regular",endpoint="chat"}'
+    assert f"smg_worker_retries_exhausted_total{labels} 1" in gw.metrics
+
+
 @pytest.mark.parametrize("half", ["prefill", "decode"])
 async def test_both_halves_of_a_pair(gateway: Start, half: str) -> None:
     """Each leg has what its own worker has."""

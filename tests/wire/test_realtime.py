@@ -15,6 +15,7 @@ from websockets.typing import Subprotocol
 
 from smg.server.frames import Times
 from smg.workers.breaker import State
+from smg.workers.worker import Connections
 from tests.waiting import BOUND_S, happened, until
 from tests.wire.conftest import Start
 from tests.wire.live_gateway import LiveGateway
@@ -343,6 +344,33 @@ async def test_a_workers_refusal(gateway: Start, status: int, told: int) -> None
     if status != 302:
         assert answer.headers["x-smg-error-code"] == "realtime_refused"
     assert "/elsewhere" not in worker.paths()
+    await live.settled()
+
+
+async def test_a_refusal_that_the_worker_has_tried_again(gateway: Start) -> None:
+    live = await started(gateway, worker := RealtimeWorker(), retry_max_retries=2)
+    worker.refusal = 418
+    assert (await refusal(live)).status_code == 418
+    once = worker.paths().count("/v1/realtime")
+    live.worker(worker).retryable = {418}  # type: ignore[arg-type]
+    assert (await refusal(live)).status_code == 418
+    assert (once, worker.paths().count("/v1/realtime")) == (1, 3)
+    await live.settled()
+
+
+async def test_a_connect_timeout_of_the_workers_own(gateway: Start) -> None:
+    live = await started(gateway, worker := RealtimeWorker(), disable_retries=True, connect_timeout_secs=3600)
+    over = asyncio.Event()
+
+    async def says_nothing(request: web.Request) -> web.Response:
+        await over.wait()
+        return web.Response()
+
+    worker.answers["/v1/realtime"] = says_nothing
+    live.worker(worker).connections = Connections(connect_s=0.05)  # type: ignore[arg-type]
+    answer = await refusal(live)
+    assert answer.headers["x-smg-error-code"] == "call_upstream_connection_failed"
+    over.set()
     await live.settled()
 
 
