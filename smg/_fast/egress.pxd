@@ -46,6 +46,7 @@ cdef class Egress(Upstream):
     cdef bint _counted             # among the open worker connections
 
     cdef void _close(self) except *
+    cdef void _hang_up(self) except *
     cdef void _pump(self) except *
     cdef void _fail(self, int outcome) except *
     cdef void _read(self, bytes data) except *

@@ -218,13 +218,20 @@ cdef class Egress(Upstream):
     # ---- how it ends
 
     cdef void _close(self) except *:
-        self._source = None
         if self.state != EGRESS_CLOSED:
             self.state = EGRESS_CLOSED
             self.disarm()
             self.relay.close()
             if self.transport is not None:
-                self.transport.close()
+                self._hang_up()
+
+    cdef void _hang_up(self) except *:
+        """End the connection now: a transport would wait without end for a worker that reads no more."""
+        self._source = None
+        if self.transport.get_write_buffer_size() > 0:
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     cdef void _fail(self, int outcome) except *:
         """Nothing sensible can come any more."""
@@ -249,7 +256,7 @@ cdef class Egress(Upstream):
             # Closed before the relay may end the exchange, whose last words could start another on it.
             self.state = EGRESS_CLOSED
             self.disarm()
-            self.transport.close()
+            self._hang_up()
             self.relay.end(terminated)
             self.relay.close()
 

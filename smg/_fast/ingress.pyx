@@ -4,8 +4,8 @@ Every message's framing is read here, also of those that aiohttp answers: it is 
 time, so the position in the stream is exact and the connection returns to the fast path by itself.
 """
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.string cimport memchr
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.string cimport memchr, memcpy
 
 from smg._fast.chunks cimport STEP_BAD, STEP_DATA, STEP_END, ChunkReader, Step
 from smg._fast.deadlines cimport Deadlines
@@ -163,38 +163,47 @@ cdef class Ingress(Receiving):
         return True
 
     cdef bint _take_chunked(self) except -1:
+        """Consume chunks; the payload of one read goes on as one piece, however many chunks it came in."""
         cdef const char* text = PyBytes_AS_STRING(self._rest)
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(self._rest), begin = self._at
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(self._rest), begin = self._at, used = 0
         cdef Step got
+        cdef bint came = False
+        cdef bytes payload = None
         cdef IngressState state = self.state
+        cdef bint as_it_is = state == INGRESS_SLOW and not self._lent
         self.chunks.position = self._at
         while True:
             got = self.chunks.step(text, size)
-            self._at = self.chunks.position
-            if got == STEP_DATA:
-                if state == INGRESS_SLOW and not self._lent:
-                    self.front.limits.body_stall.arm(self)
-                    continue
-                self._body_piece(text[self.chunks.piece:self.chunks.piece + self.chunks.piece_size])
-                if self.state != state:                          # it was too large
-                    return True
-                continue
-            if got == STEP_BAD:
-                if state == INGRESS_SLOW and self.exchange is None:
-                    self._refused_slow()
-                else:
-                    self.front.counts.refused += 1
-                    self._body_failed(BODY_MALFORMED)
-                return False
-            if state == INGRESS_SLOW:
-                # What is lent has no extensions and trailers: there may be no two opinions of its framing.
-                if not self._lent:
-                    self.fallback.data_received(text[begin:self._at])
-                elif got == STEP_END:
-                    self.fallback.data_received(b"0\r\n\r\n")
-            if got == STEP_END:
-                self._body_complete()
-            return True
+            if got != STEP_DATA:
+                break
+            came = True
+            if not as_it_is:
+                if payload is None:
+                    payload = PyBytes_FromStringAndSize(NULL, size - self.chunks.piece)
+                memcpy(PyBytes_AS_STRING(payload) + used, text + self.chunks.piece, self.chunks.piece_size)
+                used += self.chunks.piece_size
+        self._at = self.chunks.position
+        if used:
+            self._body_piece(payload[:used])
+            if self.state != state:                              # it was too large
+                return True
+        if got == STEP_BAD:
+            if state == INGRESS_SLOW and self.exchange is None:
+                self._refused_slow()
+            else:
+                self.front.counts.refused += 1
+                self._body_failed(BODY_MALFORMED)
+            return False
+        if as_it_is:
+            if came:
+                self.front.limits.body_stall.arm(self)
+            self.fallback.data_received(text[begin:self._at])
+        elif state == INGRESS_SLOW and got == STEP_END:
+            # What is lent has no extensions and trailers: there may be no two opinions of its framing.
+            self.fallback.data_received(b"0\r\n\r\n")
+        if got == STEP_END:
+            self._body_complete()
+        return True
 
     cdef void _body_piece(self, bytes data) except *:
         cdef Py_ssize_t size = PyBytes_GET_SIZE(data)

@@ -78,7 +78,7 @@ class Registrar:
         self._found_labels: dict[str, dict[str, str]] = {}
         self._jobs: dict[str, Job] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._looks: set[asyncio.Task[None]] = set()
+        self._looks: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(workers.job_queue_concurrency)
 
     @property
@@ -168,11 +168,10 @@ class Registrar:
         if spec.models is not None:
             worker.set_cards(spec.models)
             self._registry.refresh(worker)
-        if worker.status is Status.READY and not worker.is_external:
+        if worker.status is Status.READY and not worker.is_external and worker.id not in self._looks:
             # What the specification leaves open is the engine's to say again.
             looked = asyncio.create_task(self._look_again(worker), name=f"worker {worker.url} again")
-            self._looks.add(looked)
-            looked.add_done_callback(self._looks.discard)
+            self._looks[worker.id] = looked
 
     def spec_of(self, worker: Worker) -> WorkerSpec | None:
         """What was last asked for; None for a worker that is gone."""
@@ -211,7 +210,7 @@ class Registrar:
 
     async def close(self) -> None:
         """End every task; workers that were being drained are closed, registered ones are left alone."""
-        tasks = [*self._tasks.values(), *self._looks]
+        tasks = [*self._tasks.values(), *self._looks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -223,9 +222,14 @@ class Registrar:
     # ---- one worker
 
     async def _look_again(self, worker: Worker) -> None:
-        problem = await self._try_to_inspect(worker)
-        if problem is not None:
-            log.warn("replaced worker does not answer", worker=worker.url, problem=problem)
+        try:
+            problem = await self._try_to_inspect(worker)
+            if problem is not None:
+                log.warn("replaced worker does not answer", worker=worker.url, problem=problem)
+        except Exception as bug:
+            log.exception("worker task failed", bug, worker=worker.url)
+        finally:
+            del self._looks[worker.id]
 
     async def _run(self, worker: Worker) -> None:
         while True:

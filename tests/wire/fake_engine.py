@@ -59,7 +59,7 @@ class FakeEngine:
         if not request.path.startswith(self.prefix + "/"):
             return web.Response(status=404)
         path = request.path.removeprefix(self.prefix)
-        scripted = self.answers.get(path, self._usual(path))
+        scripted = self.answers.get(path, self.usual(path))
         if callable(scripted):
             scripted = scripted(request)
         if asyncio.iscoroutine(scripted):
@@ -72,7 +72,7 @@ class FakeEngine:
             return web.Response(body=scripted)
         return web.json_response(scripted)
 
-    def _usual(self, path: str) -> Any:
+    def usual(self, path: str) -> Any:
         if path in ("/health", "/health_generate", "/flush_cache", "/start_profile", "/stop_profile"):
             return 200
         if path == "/v1/models":

@@ -297,6 +297,47 @@ async def test_a_worker_that_answers_a_piped_body_early(gateway, status):
     await worker.exchanges[0].until_ended()
 
 
+async def answer_whole(connection):
+    await connection.answer(b"{}", "200 OK")
+
+
+async def answer_busy(connection):
+    await connection.answer(b"{}", "503 Service Unavailable")
+
+
+async def answer_garbage(connection):
+    await connection.send(b"garbage\r\n\r\n")
+
+
+async def answer_half(connection):
+    await connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc")
+    connection.transport.write_eof()
+
+
+@pytest.mark.parametrize("answering", [answer_whole, answer_busy, answer_garbage, answer_half])
+async def test_a_worker_that_answers_early_and_reads_no_more_holds_no_connection(gateway, answering):
+    """What the gateway has not yet sent then is nobody's: it must not wait for room to send it."""
+
+    async def play(connection, request):
+        connection.stop_reading()
+        await answering(connection)
+        await connection.until_ended()
+
+    worker = ScriptedWorker(play, plays_at_head=True, receive_buffer=4096)
+    gw = await gateway(worker, enable_igw=True)
+    response = await gw.ask(post(large(8_000_000)))
+    assert response.status in (200, 502, 503)
+    await until(lambda: gw.counts.upstreams == 0, "no connection to the worker is left")
+
+
+async def test_a_body_of_very_small_chunks(gateway):
+    body = large(300_000)
+    worker = ScriptedWorker()
+    gw = await gateway(worker)
+    assert (await gw.ask(chunked_post(*(body[at : at + 2] for at in range(0, len(body), 2))))).status == 200
+    assert worker.requests[0].body == body
+
+
 async def test_a_piped_body_whose_worker_dies_is_502_and_not_repeated(gateway):
     async def play(connection, request):
         connection.reset()

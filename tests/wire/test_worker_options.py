@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -53,6 +54,27 @@ async def test_put_replaces_all_that_was_asked_for(engine: FakeEngine) -> None:
         for change in ({"worker_type": "prefill"}, {"runtime_type": "external"}):
             status, answer = await plane.ask("PUT", added["location"], json={**body, **change})
             assert (status, answer["code"]) == (400, "BAD_REQUEST")
+
+
+async def test_many_puts_look_at_the_engine_once_at_a_time(engine: FakeEngine) -> None:
+    async with control_plane() as plane:
+        _, added = await plane.ask("POST", "/workers", json={"url": engine.url})
+        await plane.ready(1)
+        may_answer = asyncio.Event()
+
+        async def answer_later() -> Any:
+            await may_answer.wait()
+            return engine.usual("/v1/models")
+
+        engine.answers["/v1/models"] = lambda request: answer_later()
+        before = len(asyncio.all_tasks())
+        for number in range(20):
+            body = {"url": engine.url, "labels": {"turn": str(number)}}
+            assert (await plane.ask("PUT", added["location"], json=body))[0] == 202
+        assert len(asyncio.all_tasks()) <= before + 5
+        may_answer.set()
+        await plane.ask("PUT", added["location"], json={"url": engine.url, "models": [{"id": "x"}]})
+        await until(lambda: plane.worker(engine.url).models == ("x",), "the last one counts")
 
 
 async def test_put_on_a_worker_on_its_way(engine: FakeEngine) -> None:
