@@ -288,6 +288,15 @@ async def two_gateways(
         yield one, two
 
 
+async def written(gateway: LiveGateway) -> None:
+    """What the gateway has told Redis is there: its words go in the order in which they were said."""
+    link = gateway.server.link
+    assert link is not None
+    asked = SharedPlaces(link, 1.0).find(b"nothing")
+    assert asked is not None
+    assert await asked is None
+
+
 def answering(connection: Connection, request: Request) -> Any:
     return connection.answer(b'{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}')
 
@@ -317,6 +326,7 @@ async def test_a_sticky_key_of_two_gateways(redis: RedisServer, options: dict[st
             routed = set()
             for gateway in (one, two, one, two) if number % 2 else (two, one, two, one):
                 answer = await gateway.ask(post(chat(), line))
+                await written(gateway)
                 routed.add(answer.get("x-smg-routed-worker-id"))
             assert len(routed) == 1
 
@@ -342,6 +352,7 @@ async def test_a_sticky_key_of_pairs(redis: RedisServer) -> None:
                 before, routed = prefilled(), set()
                 for gateway in (*gateways, *gateways):
                     answer = await gateway.ask(post(chat(), f"X-SMG-Routing-Key: key-{number}"))
+                    await written(gateway)
                     assert answer.status == 200
                     routed.add(answer.get("x-smg-routed-worker-id"))
                 asked = [after - then for then, after in zip(before, prefilled(), strict=True)]
