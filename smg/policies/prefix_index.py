@@ -9,7 +9,7 @@ import sys
 from array import array
 
 from smg._fast.index import MAX_WORKERS
-from smg._fast.promptspan import first_spans, spans_size
+from smg._fast.promptspan import first_spans, prompt_spans, spans_size
 from smg._fast.radix import TokenTree
 from smg._fast.textindex import TextIndex
 from smg.policies.ask import Ask
@@ -47,13 +47,14 @@ def prompt_of(ask: Ask) -> Prompt | None:
     tokens = ask.tokens
     if tokens is not None:
         return Prompt(tokens, b"", None, len(tokens) * TEXT_BYTES_PER_TOKEN)
-    body, endpoint = ask.call.body, ask.call.surface.endpoint
+    call = ask.call
+    body, endpoint = call.body, call.surface.endpoint
     member = _PROMPTS.get(endpoint)
     if body is None or member is None:
         return None
-    spans = ask.call.spans(member)
+    spans = prompt_spans(body, member) if call.ahead is None else call.spans(member)
     if spans is None and endpoint in _OTHER:
-        spans = ask.call.spans(_OTHER[endpoint])
+        spans = call.spans(_OTHER[endpoint])
     if spans is None:
         return None
     if len(body) > MOST_TEXT:
