@@ -65,7 +65,7 @@ class Call:
     """
 
     __slots__ = (
-        "ahead",
+        "_ahead",
         "body",
         "dropped",
         "model",
@@ -88,7 +88,7 @@ class Call:
         self.body = body
         self.dropped = dropped
         self.why: Why | None = None
-        self.ahead: Ahead | None = None
+        self._ahead: Ahead | None = None
 
     def look_ahead(self) -> None:
         """Read once and for all what the loop may want to know of a large body."""
@@ -98,19 +98,19 @@ class Call:
         spans = {member: prompt_spans(self.body, member) for member in places}
         is_generate = self.surface.endpoint == "generate"
         many = is_generate and has_many_results(self.body, spans[b"text"], spans[b"input_ids"])
-        self.ahead = Ahead(spans, _rid_of(self.body), many)
+        self._ahead = Ahead(spans, _rid_of(self.body), many)
 
     def spans(self, member: bytes) -> bytes | None:
         """Where the prompt's text stands in the body; see `prompt_spans`."""
-        if self.ahead is not None:
-            return self.ahead.spans.get(member)
+        if self._ahead is not None:
+            return self._ahead.spans.get(member)
         return prompt_spans(self.body, member) if self.body is not None else None
 
     @property
     def has_many_results(self) -> bool:
         """See there; of a generate call."""
-        if self.ahead is not None:
-            return self.ahead.has_many_results
+        if self._ahead is not None:
+            return self._ahead.has_many_results
         if self.body is None:
             return False
         return has_many_results(self.body, self.spans(b"text"), self.spans(b"input_ids"))
@@ -118,8 +118,8 @@ class Call:
     @property
     def rid(self) -> bytes | None:
         """The body's `rid` as written; None when there is none."""
-        if self.ahead is not None:
-            return self.ahead.rid
+        if self._ahead is not None:
+            return self._ahead.rid
         return _rid_of(self.body) if self.body is not None else None
 
 

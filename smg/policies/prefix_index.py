@@ -9,7 +9,7 @@ import sys
 from array import array
 
 from smg._fast.index import MAX_WORKERS
-from smg._fast.promptspan import first_spans, prompt_spans, spans_size
+from smg._fast.promptspan import first_spans, spans_size
 from smg._fast.radix import TokenTree
 from smg._fast.textindex import TextIndex
 from smg.policies.ask import Ask
@@ -52,7 +52,7 @@ def prompt_of(ask: Ask) -> Prompt | None:
     member = _PROMPTS.get(endpoint)
     if body is None or member is None:
         return None
-    spans = prompt_spans(body, member) if call.ahead is None else call.spans(member)
+    spans = call.spans(member)
     if spans is None and endpoint in _OTHER:
         spans = call.spans(_OTHER[endpoint])
     if spans is None:
