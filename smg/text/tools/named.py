@@ -23,8 +23,7 @@ class Named(Sectioned):
         if not (yield from self.json.value(self.arguments)):
             return False
         for mark in after:
-            yield from self.feed.blank()
-            if not (yield from self.feed.starts(mark)):
+            if not (yield from self.after_blanks(mark)):
                 return False
         self.end()
         return True
@@ -55,8 +54,7 @@ class DeepSeek(Named):
         named = yield from self.feed.within(self._LINE_END, MAX_NAME_CHARACTERS)
         if named is None:
             return False
-        yield from self.feed.blank()
-        if not (yield from self.feed.starts("```json")):
+        if not (yield from self.after_blanks("```json")):
             return False
         return (yield from self.arguments_of(named[0].strip(), "```", _CALL_END))
 

@@ -118,8 +118,7 @@ class Llama(Objects):
     def call(self, mark: str) -> Steps[bool]:
         while (yield from self.json.takes("{")) and (yield from self.object()):
             self.end()
-            yield from self.feed.blank()
-            if not (yield from self.feed.starts(";")):
+            if not (yield from self.after_blanks(";")):
                 self.pass_on()
                 return True
         return False
@@ -131,11 +130,7 @@ class Qwen(Objects):
     def call(self, mark: str) -> Steps[bool]:
         if not ((yield from self.json.takes("{")) and (yield from self.object())):
             return False
-        yield from self.feed.blank()
-        if not (yield from self.feed.starts("</tool_call>")):
-            return False
-        self.end()
-        return True
+        return (yield from self.end_with("</tool_call>"))
 
 
 class Mistral(Objects):
@@ -156,8 +151,7 @@ class Cohere(Objects):
             return True
         if not (yield from self.objects()):
             return False
-        yield from self.feed.blank()
-        yield from self.feed.starts("<|END_ACTION|>")
+        yield from self.after_blanks("<|END_ACTION|>")
         return True
 
 
@@ -177,8 +171,7 @@ class Inkling(Objects):
         if not ((yield from self.json.takes("{")) and (yield from self.object())):
             return False
         self.end()
-        yield from self.feed.blank()
-        yield from self.feed.starts(INKLING_END)
+        yield from self.after_blanks(INKLING_END)
         return True
 
     def argument_value(self, sink: Sink) -> Steps[bool]:

@@ -94,6 +94,18 @@ class ToolParser(ABC):
         self.complete += 1
         self.feed.keep()
 
+    def after_blanks(self, mark: str) -> Steps[bool]:
+        """Does a mark come next, maybe behind white space? Then it is read."""
+        yield from self.feed.blank()
+        return (yield from self.feed.starts(mark))
+
+    def end_with(self, mark: str) -> Steps[bool]:
+        """The same of the mark that completes the call which has begun."""
+        if not (yield from self.after_blanks(mark)):
+            return False
+        self.end()
+        return True
+
     def give_back(self) -> None:
         """What was read since `feed.keep` is no call, or no more one."""
         text = self.feed.kept()

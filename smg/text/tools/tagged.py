@@ -103,14 +103,9 @@ class QwenXml(Tagged):
     IN_CALL = Marks(VALUE, "</function>", "</tool_call>")
 
     def call(self, mark: str) -> Steps[bool]:
-        yield from self.feed.blank()
-        if not (yield from self.feed.starts("<function=")) or not (yield from self.tagged()):
+        if not (yield from self.after_blanks("<function=")) or not (yield from self.tagged()):
             return False
-        yield from self.feed.blank()
-        if not (yield from self.feed.starts("</tool_call>")):
-            return False
-        self.end()
-        return True
+        return (yield from self.end_with("</tool_call>"))
 
 
 class Invoked(Sectioned, Tagged):
@@ -147,11 +142,7 @@ class Step3(Invoked):
             return False
         if not (yield from self.tagged()):
             return False
-        yield from self.feed.blank()
-        if not (yield from self.feed.starts("<｜tool_call_end｜>")):
-            return False
-        self.end()
-        return True
+        return (yield from self.end_with("<｜tool_call_end｜>"))
 
 
 class Dsml(Invoked):
