@@ -265,12 +265,18 @@ class Registrar:
                 log.info("worker ready", worker=worker.url, runtime=worker.runtime, model=worker.model_id)
                 return True
             tries += 1
-            if self._clock() >= deadline and not self._give_up(worker, problem):
+            is_over = self._clock() >= deadline or self._has_tried_enough(worker, tries)
+            if is_over and not self._give_up(worker, problem):
                 return False
             if tries == 1:
                 log.warn("worker not reachable yet", worker=worker.url, problem=problem)
             self._note(worker, "AddWorker", self._jobs[worker.id].status, problem)
             await asyncio.sleep(min(tries * self._retry_step_s, self._options.worker_startup_check_interval))
+
+    def _has_tried_enough(self, worker: Worker, tries: int) -> bool:
+        spec = self._specs.get(worker.id)
+        most = spec.max_connection_attempts if spec is not None else None
+        return most is not None and tries >= most
 
     def _give_up(self, worker: Worker, problem: str) -> bool:
         """The start-up time is over. True: keep trying all the same."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from smg.workers.worker import Status
 from tests.waiting import until
 from tests.wire.control_plane import control_plane
 from tests.wire.fake_engine import FakeEngine
@@ -54,6 +55,18 @@ async def test_put_replaces_all_that_was_asked_for(engine: FakeEngine) -> None:
         for change in ({"worker_type": "prefill"}, {"runtime_type": "external"}):
             status, answer = await plane.ask("PUT", added["location"], json={**body, **change})
             assert (status, answer["code"]) == (400, "BAD_REQUEST")
+
+
+async def test_a_worker_that_does_not_answer_fails_after_so_many_attempts(engine: FakeEngine) -> None:
+    engine.answers["/health"] = 503
+    async with control_plane() as plane:
+        spec = {"url": engine.url, "max_connection_attempts": 2}
+        _, added = await plane.ask("POST", "/workers", json=spec)
+        worker = plane.worker(engine.url)
+        await until(lambda: worker.status is Status.FAILED)
+        assert engine.paths().count("/health") == 2
+        _, shown = await plane.get(added["location"])
+        assert shown["job_status"]["status"] == "failed"
 
 
 async def test_many_puts_look_at_the_engine_once_at_a_time(engine: FakeEngine) -> None:
