@@ -16,12 +16,14 @@ NULL = b"null"
 LONGEST_MODEL = 4096
 """Bytes of a model's name as written."""
 
+_text = msgspec.json.Decoder(str).decode
+
 
 def model_in(written: bytes) -> str:
     """A model's name. Raises 404 for one so long that there can be none, before it is searched and shown."""
     if len(written) > LONGEST_MODEL:
         raise errors.model_not_found(written[1:80].decode("utf-8", "replace") + "…")
-    return msgspec.json.decode(written, type=str)
+    return _text(written)
 
 
 class Draft:

@@ -129,7 +129,8 @@ class Admission:
         """Give up what reading the call took: the file of a form, the memory of a large body."""
         if isinstance(x.call, Transcription):
             x.call.form.close()
-        if x.body is not None and len(x.body) > FREED_APART:
+        body = x.body
+        if body is not None and len(body) > FREED_APART:
             free_apart(_texts_of(x))
 
     def opaque_call(self, x: Exchange) -> Call:

@@ -51,7 +51,7 @@ class Spill:
     thresholds look at the reported KV caches; 1.0 is off.
     """
 
-    __slots__ = ("_abs", "_least", "_overload_usage", "_rel", "_usage_spread")
+    __slots__ = ("_abs", "_least", "_overload_usage", "_rel", "_usage_spread", "_watches_usage")
 
     def __init__(
         self,
@@ -66,19 +66,18 @@ class Spill:
         self._rel = rel_threshold
         self._usage_spread = usage_spread
         self._overload_usage = overload_usage
+        self._watches_usage = usage_spread < 1.0 or overload_usage < 1.0
 
     def is_past(self, worker: Worker, candidates: Sequence[Worker]) -> bool:
         if worker.load <= self._least:
-            return self._usage_is_uneven(candidates)
+            return self._watches_usage and self._usage_is_uneven(candidates)
         mean = sum([w.load for w in candidates]) / len(candidates)
         chance = max(_DEVIATIONS * math.sqrt(mean), _LEAST_MARGIN)
         if worker.load > mean + min(self._abs, chance) and worker.load > mean * self._rel:
             return True
-        return self._usage_is_uneven(candidates)
+        return self._watches_usage and self._usage_is_uneven(candidates)
 
     def _usage_is_uneven(self, candidates: Sequence[Worker]) -> bool:
-        if self._usage_spread >= 1.0 and self._overload_usage >= 1.0:
-            return False
         usage = [w.report.token_usage for w in candidates if w.report is not None]
         if not usage:
             return False
